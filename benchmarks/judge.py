@@ -42,7 +42,7 @@ from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
-from sage_core.verify import LocalJudge, ModelJudge, support, vetoed
+from sage_core.verify import LocalJudge, ModelJudge, settled, support
 from sage_core.verify.marks import SUPPORTED_FROM
 from sage_core.verify.words import stem_list
 
@@ -208,7 +208,7 @@ def vetoes(data: Path, limit: int) -> None:
     for veto in get_args(Veto)[:2]:
         config = FeedbackConfig(veto=veto)
         for name, rows in sets.items():
-            lost = [bool(vetoed(Verdict(10), *row[:2], config).vetoed_by) for row in rows[:limit]]
+            lost = [bool(settled(Verdict(10), "", *row[:2], config).vetoed_by) for row in rows[:limit]]
             of = {x: [v for v, r in zip(lost, rows, strict=False) if r[2] is x] for x in (True, False)}
             print(
                 f"veto {veto}, {name}: {sum(of[True])} of {len(of[True])} right ({np.mean(of[True]):.1%}), "

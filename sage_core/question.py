@@ -30,7 +30,7 @@ from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, grade_s
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import Selection
-from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, vetoed
+from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, settled
 
 T = TypeVar("T")
 Piece = TypeVar("Piece")
@@ -68,6 +68,10 @@ class Question(ABC, Generic[T]):
         """The texts of a selection as the model is shown them."""
 
     @abstractmethod
+    def stored(self, selection: Selection) -> list[str]:
+        """The texts of a selection as they are stored: each the end of its passage."""
+
+    @abstractmethod
     def sizes(self, candidates: Sequence[T]) -> Sequence[int]:
         """Tokens of each candidate; asked once of every new one."""
 
@@ -95,7 +99,7 @@ class Question(ABC, Generic[T]):
 
     def load_check(self) -> None:
         """Make the check without an LLM that the settings ask for. Call it early: it may load a model."""
-        self._local = local_check(self.config, self.text, self.passages)
+        self._local = local_check(self.config, self.text, self.passages, texts=self.stored)
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer, grade and search to the loop's end."""
@@ -123,8 +127,9 @@ class Question(ABC, Generic[T]):
         return self._local(selection, answer) if self._local is not None else None
 
     def reviewed(self, verdict: Verdict, selection: Selection, answer: str) -> Compute[Verdict]:
-        """The critic's verdict, overruled where it would accept what the passages contradict."""
-        return Compute(vetoed, verdict, answer, self.passages(selection), self.config)
+        """One verdict out of the critic's and of what the passages support, see `settled`."""
+        shown, texts = self.passages(selection), self.stored(selection)
+        return Compute(settled, verdict, self.text, answer, shown, self.config, texts=texts)
 
     # Further searches
 

@@ -295,6 +295,10 @@ class Session(Question[Document]):
             return [self.texts[i] for i in selection.indices]
         return [self._text(document) for document in self._shown(selection)]
 
+    def stored(self, selection: Selection) -> list[str]:
+        """See `Question.stored`."""
+        return [document.page_content for document in self._shown(selection)]
+
     def _text(self, document: Document) -> str:
         """A document as prompts show it: with its title and headings, and its source where titles repeat."""
         template = self.parts.document_prompt

@@ -277,6 +277,10 @@ class SageQuestion(Question[NodeWithScore]):
         """Texts of the nodes of the latest answer, which later postprocessors may have chosen."""
         return _texts(self._attempts[-1].nodes)
 
+    def stored(self, selection: Selection) -> list[str]:
+        """See `Question.stored`."""
+        return [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in self._attempts[-1].nodes]
+
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""
         return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer, selection))

@@ -37,7 +37,7 @@ because the crew rests in the morning. Tickets are sold on board.
 
 The lighthouse was built of grey stone and is open from May to September. Its keeper gives a tour at noon.
 """
-ACCEPTED = '{"reason": "right", "score": 9, "adjust": 0}'
+ACCEPTED = '{"reason": "right", "score": 9, "adjust": 0, "passage": 1}'
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.coefficients import threshold
-from sage_core.verify.judge import LocalJudge
-from sage_core.verify.local_check import LocalCritic, shared_judge
+from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.local_check import LocalCritic
 from sage_core.verify.passages import idf_weights
 from sage_core.verify.words import NUMBER, question_words, says_something, stems
 

@@ -287,8 +287,11 @@ class Answer(Displayable):
         the chunk. Results of the shared judge are kept for the last few answers.
 
         Args:
-            judge: See `sage_core.verify.mark_answer`.
+            judge: None for the marks of the verdict; else see `sage_core.verify.mark_answer`.
         """
+        verdict = self.feedback.verdict
+        if judge is None and verdict is not None and verdict.marks:
+            return verdict.marks
         passages = self.retrieval.texts(self.feedback.selection)
         return mark_answer(self.text, passages, question=self.question, judge=judge)
 

@@ -450,6 +450,10 @@ class _SageQuestion(Question[Candidate]):
         sent = self._of(selection)
         return sent.prompt_texts(selection) if self._able.headings else sent.texts(selection)
 
+    def stored(self, selection: Selection) -> list[str]:
+        """See `Question.stored`."""
+        return self._of(selection).texts(selection)
+
     def sizes(self, candidates: Sequence[Candidate]) -> list[int]:
         """See `Question.sizes`."""
         return [candidate.tokens_in_prompt for candidate in candidates]

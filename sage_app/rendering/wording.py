@@ -30,8 +30,10 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
         return ""
     total = counts.total()
     parts = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
-    if counts["unsupported"]:
-        parts.append(f"{counts['unsupported']} not found in them")
+    if contradicted := sum(mark.refuted for mark in marks):
+        parts.append(f"{contradicted} contradicted by them")
+    if absent := counts["unsupported"] - contradicted:
+        parts.append(f"{absent} not found in them")
     if counts["unsure"]:
         unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
         reason = "not measured in its language, or too long to read" if unread else "the evidence is weak"
@@ -50,8 +52,8 @@ def grade_words(verdict: Verdict | None) -> str:
     words = short_grade(verdict)
     if verdict is None or verdict.score is None or verdict.source == "heuristic":
         return words
-    vetoed = f", vetoed by {GRADERS.get(verdict.vetoed_by, verdict.vetoed_by)}" if verdict.vetoed_by else ""
-    return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}{vetoed}"
+    by = verdict.vetoed_by or verdict.source
+    return f"{words.removeprefix('grade ')} by {GRADERS.get(by, by)}"
 
 
 def saving_words(tokens: int, compared: int) -> str:

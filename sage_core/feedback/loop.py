@@ -311,10 +311,11 @@ class FeedbackLoop:
 
     def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
         """End, or go on, after a grade."""
-        self._update(verdict=verdict, grade_usage=usage)
+        accepted = (verdict.score or 0) >= self.config.accept_score and not verdict.vetoed_by
+        self._update(verdict=replace(verdict, accepted=accepted), grade_usage=usage)
         if verdict.score is None:
             return self._finish("critic_failed")
-        if verdict.score >= self.config.accept_score and not verdict.vetoed_by:
+        if accepted:
             return self._finish("accepted")
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")

@@ -119,7 +119,9 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
         adjust = next((a for k in _ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
         reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
         reason = reason if isinstance(reason, str) else ""
-        return Verdict(score, adjust, raw=raw, reason=reason, missing=_question(fields.get("missing")))
+        missing, passage = _question(fields.get("missing")), fields.get("passage")
+        named = passage if isinstance(passage, int) and passage > 0 else 0
+        return Verdict(score, adjust, raw=raw, reason=reason, missing=missing, passage=int(named))
     if depth < 3:
         for value in fields.values():
             inner = value[-1] if isinstance(value, list) and value else value

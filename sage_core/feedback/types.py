@@ -15,10 +15,12 @@ from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection import Selection, SelectionConfig, SelectionSettings
 from sage_core.text.sanitize import one_line
+from sage_core.text.spans import Span
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
 CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
+Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
 Veto = Literal["contradicted", "unsupported", "off"]
 StopOn = Literal["contradicted", "unsupported"]
 StopReason = Literal[
@@ -45,8 +47,62 @@ STOP_MEANINGS: dict[StopReason, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMark:
+    """A part of an answer, and whether the passages support it.
+
+    Examples:
+        >>> from sage_core.verify import mark_answer
+        >>> passages = ["The ferry leaves at seven. It is blue."]
+        >>> (mark,) = mark_answer("The ferry leaves at seven.", passages)
+        >>> mark.support, mark.passage, mark.evidence.of(passages[mark.passage])
+        ('supported', 0, 'The ferry leaves at seven.')
+
+    Attributes:
+        span: Where the part stands in the answer.
+        text: ``answer[span.start:span.end]``.
+        support: ``"supported"``, ``"unsupported"``; ``"unsure"`` where the judge does not know (not English,
+            too long, a probability near one half, or an error of its own); ``"nothing claimed"`` for the
+            rest: openings such as "The documents say:", headings, white space, "The documents do not say."
+        probability: That the passages support it, from 0 to 1; None where it is not known, or nothing is
+            claimed.
+        passage: Position of the passage that supports it best; None where none has a word of it.
+        evidence: The best supporting sentence in that passage.
+        reason: What decided, in words; empty where nothing is claimed.
+        instead: What the passages say in the place of a part of it; empty where they do not contradict it.
+    """
+
+    span: Span
+    text: str
+    support: Support
+    probability: float | None = None
+    passage: int | None = None
+    evidence: Span | None = None
+    reason: str = ""
+    instead: str = ""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the passages contradict it."""
+        return bool(self.instead)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        evidence = None if self.evidence is None else list(self.evidence)
+        return {**asdict(self), "span": list(self.span), "evidence": evidence, "refuted": self.refuted}
+
+    @classmethod
+    def from_dict(cls, item: Mapping[str, Any]) -> AnswerMark:
+        """The mark that `to_dict` wrote."""
+        evidence = item.get("evidence")
+        spans = {"span": Span(*item["span"]), "evidence": None if evidence is None else Span(*evidence)}
+        return cls(**{**_known(AnswerMark, item), **spans})
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a critic said of an answer and of its context.
+    """What is known of an answer and of its context: a critic's grade, and which parts the passages support.
+
+    Critics fill the first fields; `sage_core.verify.settled` makes one verdict of theirs and of the marks.
 
     Examples:
         >>> Verdict(6, adjust=+1, reason="the year is missing").parsed
@@ -65,9 +121,12 @@ class Verdict:
             (the local judge); else None.
         missing: A question whose answer the passages lack, to be searched for; empty where nothing is
             missing, or the critic was not asked (`FeedbackConfig.hops`).
-        vetoed_by: Who overruled a grade that would have been accepted (`FeedbackConfig.veto`), such as
-            ``"local judge"``; empty where nobody did. ``score`` is the lower grade then, and ``raw`` the
-            critic's reply.
+        passage: Number, from 1, of the passage that the critic names as the one that supports the answer; 0
+            where it names none.
+        vetoed_by: Who lowered the grade (`FeedbackConfig.veto`), such as ``"local judge"``; empty where
+            nobody did. ``score`` is the lower grade then, and ``raw`` the critic's reply.
+        marks: The parts of the answer, and whether the passages support them, in their order.
+        accepted: Whether the grade reached ``accept_score`` and was not vetoed.
 
     Raises:
         InputError: Where a field is out of its range.
@@ -80,7 +139,10 @@ class Verdict:
     source: str = "critic"
     probability: float | None = None
     missing: str = ""
+    passage: int = 0
     vetoed_by: str = ""
+    marks: tuple[AnswerMark, ...] = ()
+    accepted: bool = False
 
     def __post_init__(self) -> None:
         if self.adjust not in (-1, 0, 1):
@@ -97,7 +159,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return {**asdict(self), "parsed": self.parsed}
+        return {**asdict(self), "marks": [m.to_dict() for m in self.marks], "parsed": self.parsed}
 
 
 class LoopSettings(SelectionSettings, total=False):
@@ -145,9 +207,9 @@ class FeedbackConfig:
             where it is not. ``"local"``: the local judge alone, without a call. ``"minicheck"``, ``"hhem"``,
             ``"lettucedetect"``, ``"owner/name"`` or a folder: that model alone, in the local judge's place.
             See `sage_core.verify.LocalJudge` and `sage_core.verify.ModelJudge`.
-        veto: What overrules a grade of the critic that would be accepted: ``"contradicted"``, a statement
-            that the passages contradict; ``"unsupported"``, also an answer that they do not support;
-            ``"off"``, nothing. See `sage_core.verify.vetoed`; no call of an LLM.
+        veto: What keeps an answer from being accepted, whatever its grade: ``"contradicted"``, a statement
+            that the passages contradict; ``"unsupported"``, also a main statement that they do not support,
+            unless the critic names a passage that does; ``"off"``, nothing. See `sage_core.verify.settled`.
         stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
             contradict; ``"unsupported"``, also after one that they hardly support. It is graded low without a
             call, and the loop goes on. None ends none.
@@ -165,7 +227,7 @@ class FeedbackConfig:
     selection: SelectionConfig = field(default_factory=SelectionConfig)
     critic: str = "llm"
     hops: int = 0
-    veto: Veto = "contradicted"
+    veto: Veto = "unsupported"
     stop_on: StopOn | None = None
 
     def __post_init__(self) -> None:
@@ -479,15 +541,18 @@ def _selection(item: Mapping[str, Any]) -> Selection:
 
 
 def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
-    return None if item is None else Verdict(**_known(Verdict, item))
+    if item is None:
+        return None
+    marks = tuple(AnswerMark.from_dict(mark) for mark in item.get("marks", ()))
+    return Verdict(**{**_known(Verdict, item), "marks": marks})
 
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:
     return NO_USAGE if item is None else TokenUsage(**_known(TokenUsage, item))
 
 
-def _known(owner: type[Verdict | TokenUsage], item: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(owner) if field.init and field.name != "parsed"}
+def _known(owner: type[Verdict | TokenUsage | AnswerMark], item: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(owner) if field.init}
     return {name: value for name, value in item.items() if name in names}
 
 
@@ -500,6 +565,8 @@ def short_grade(verdict: Verdict | None) -> str:
         return "not graded"
     if verdict.score is None:
         return "the grade could not be read"
+    if verdict.vetoed_by:
+        return "not accepted"
     if verdict.probability is not None:
         return f"likely right: {verdict.probability:.0%}"
     if verdict.source == "heuristic":
@@ -524,7 +591,7 @@ def _grade(round_: Round) -> str:
     if verdict.score is None:
         return "grade could not be read"
     by = "" if verdict.source in ("critic", "heuristic") else f" by {verdict.source}"
-    by += f", vetoed by {verdict.vetoed_by}" if verdict.vetoed_by else ""
+    by += f", vetoed by {verdict.vetoed_by}" if verdict.vetoed_by not in ("", verdict.source) else ""
     why = f": {verdict.reason}" if verdict.reason else ""
     return f"{short_grade(verdict).removesuffix(' of 10')}{by}, {ASKED[verdict.adjust]}{why}"
 

@@ -1,11 +1,12 @@
 """Check without an LLM: does a context answer a question, and do passages support an answer?"""
 
+from sage_core.feedback.types import AnswerMark
 from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.checkers import ModelJudge, checker
 from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
-from sage_core.verify.judge import LocalJudge
-from sage_core.verify.local_check import LocalCritic, local_check, shared_judge, vetoed
-from sage_core.verify.marks import AnswerMark, mark_answer
+from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.local_check import LocalCritic, check, local_check, settled
+from sage_core.verify.marks import mark_answer
 from sage_core.verify.pruning import Pruned, SentencePruner
 from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
@@ -21,13 +22,14 @@ __all__ = [
     "StreamMarks",
     "abstains",
     "amarked_stream",
+    "check",
     "checker",
     "claims_or_unsure",
     "local_check",
     "mark_answer",
     "marked_stream",
+    "settled",
     "shared_judge",
     "split_claims",
     "support",
-    "vetoed",
 ]

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from sage_core.text.spans import Span
 from sage_core.verify.coefficients import log_odds_of, probability_of
+from sage_core.verify.contradictions import differences
 from sage_core.verify.passages import ParsedPassages, Sentence, cell_places, row_sentence, without_other_codes
 from sage_core.verify.reader import Answer, Reader
-from sage_core.verify.words import NUMBER, contrary, question_words, says_something, stem_list, stems, terms
+from sage_core.verify.words import NUMBER, question_words, says_something, stem_list, stems
 
 Window = Sequence[Sentence]
 """Sentences in a row of one passage, or one row of a table."""
@@ -214,7 +215,7 @@ def _answer_place(
 
 def _asks_otherwise(question: str, sentence: Sentence) -> bool:
     """Whether a sentence denies a word of the question, has its opposite, or has another number."""
-    other, _ = contrary(terms(question), terms(sentence.text))
+    other, _ = differences(question, sentence)
     return any(said.startswith("not ") == instead.startswith("not ") for said, instead in other.values())
 
 

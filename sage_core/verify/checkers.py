@@ -141,7 +141,7 @@ def _by_model(claim: Claim, score: float) -> Claim:
     verbatim = claim.reason == VERBATIM_REASON
     # Models give a true quotation 0.01 now and then; what stands there word for word is there.
     probability = max(score, claim.probability or 0.0) if verbatim else score
-    return replace(claim, probability=probability, contradicted=claim.contradicted and score < 0.5)
+    return replace(claim, probability=probability, instead=claim.instead if score < 0.5 else "")
 
 
 def _windows(passages: Sequence[str], most: int) -> list[str]:

@@ -23,15 +23,12 @@ from sage_core.verify.words import stem_list, terms
 NAMES = (
     "quantities_missing",
     "any_quantity_missing",
-    "quantities_elsewhere",
     "contradicted",
     "verbatim",
     "denied_here_only",
-    "denied_there_only",
     "name_replaced",
     "names_exchanged",
     "word_family_found",
-    "names_missing",
 )
 """The features of `rule_features`, in order."""
 
@@ -75,7 +72,6 @@ def rule_features(
     claimed = quantities(text)
     everywhere = [q for s in sentences for q in quantities(s.text)]
     absent = missing(claimed, everywhere)
-    distant = missing(claimed, [q for s in window for q in quantities(s.text)]) - absent
     claim_terms = terms(text)
     window_terms = [terms(s.text) for s in window]
     denied = any(t.sign < 0 for t in claim_terms)
@@ -89,15 +85,12 @@ def rule_features(
     return [
         absent / max(1, len(claimed)),
         float(absent > 0),
-        distant / max(1, len(claimed)),
         float(contradicted),
         float(verbatim),
         float(denied and not denied_there),
-        float(denied_there and not denied),
         replaced,
         exchanged,
         related / len(set(own)),
-        sum(n.stem not in known for n in named) / max(1, len(named)),
     ]
 
 

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
-CONTRADICTED = 0.3
-"""Most probability of a contradicted claim, by hand: `Claim.refuted` gives how often that is wrong."""
+CONTRADICTED = 0.1
+"""Most probability of a contradicted claim: `Claim.refuted` says how often that is wrong."""
 # A clause is a claim of its own where both sides have this many content words, of a sentence of at least so
 # many words: less is not a statement, and the entailment model reads whole sentences better.
 _CLAUSE_WORDS, _LONG_SENTENCE = 3, 12
@@ -59,6 +59,8 @@ _ABSTAINS = re.compile(
     r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
     r"(?:given|provided|found|available|made)\b)"
 )
+QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
+"""A quotation."""
 _CLAUSE = re.compile(
     r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
     r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
@@ -84,7 +86,8 @@ class Claim:
         passage: Position of the passage that supports it best; None where none has a word of it.
         evidence: Where in that passage the best supporting sentence stands.
         reason: What decided, in words.
-        contradicted: Whether the sentence about the same says something else.
+        instead: What the sentence about the same says in the place of a part of it; empty where nothing
+            contradicts it.
     """
 
     span: Span
@@ -93,16 +96,12 @@ class Claim:
     passage: int | None
     evidence: Span | None
     reason: str
-    contradicted: bool = False
+    instead: str = ""
 
     @property
     def refuted(self) -> bool:
-        """Whether it is contradicted and the counts speak against it too: enough to overrule a grade.
-
-        Of answers that people found right, 0.8% or fewer have such a claim in each training source, and of
-        those they found wrong 1% to 8% (``benchmarks/judge.py --veto``).
-        """
-        return self.contradicted and self.probability is not None and self.probability < CONTRADICTED
+        """Whether the passages contradict it (``benchmarks/judge.py --veto`` says how often wrongly)."""
+        return bool(self.instead)
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -113,7 +112,7 @@ class Claim:
             "passage": self.passage,
             "evidence": None if self.evidence is None else list(self.evidence),
             "reason": self.reason,
-            "contradicted": self.contradicted,
+            "instead": self.instead,
         }
 
 
@@ -176,6 +175,7 @@ def split_claims(answer: str) -> list[Span]:
     begin = unsure.end() if unsure else 0
     spans = [Span(max(s.start, begin), s.end) for s in split_sentences(answer) if s.end > begin]
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
+    quoted = list(QUOTED.finditer(answer))
     for span, kind in zip(spans, kinds, strict=True):
         start = span.start
         marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
@@ -187,6 +187,8 @@ def split_claims(answer: str) -> list[Span]:
         if is_abstention(text) or is_unsure(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
         for match in _CLAUSE.finditer(answer, start, span.end):
+            if any(q.start() < match.start() < q.end() for q in quoted):
+                continue  # A quotation is looked for as it stands.
             before, after = answer[start : match.start()], answer[match.end() : span.end]
             sides = min(len(stem_list(before)), len(stem_list(after)))
             if sides >= _CLAUSE_WORDS and len(text.split()) >= _LONG_SENTENCE:

@@ -12,13 +12,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.answerability import AnswerLocation, locate_answer
-from sage_core.verify.claims import MAX_CLAIMS, Claim, split_claims, support, unread_claim
+from sage_core.verify.claims import MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.passages import checked_passages, parse_passages
@@ -164,7 +165,13 @@ class LocalJudge:
         """As `grounding`, of these parts of an answer alone."""
         material = parse_passages(checked_passages(passages))
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
-        rows = [score_claim(span, span.of(answer), material) if readable else None for span in spans]
+        quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)] if readable else []
+        rows = [
+            score_claim(s, s.of(answer), material, any(q.start <= s.start and s.end <= q.end for q in quoted))
+            if readable
+            else None
+            for s in spans
+        ]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
         claims: list[Claim] = []
@@ -242,3 +249,9 @@ class LocalJudge:
             if self._reader is None and self.reads:
                 self._reader = Reader()
             return self._reader
+
+
+@lru_cache(maxsize=1)
+def shared_judge() -> LocalJudge:
+    """One judge for the whole process: its models are loaded once."""
+    return LocalJudge()

@@ -8,25 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
 
 from sage_core._checks import check_float
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
-from sage_core.feedback.types import FeedbackConfig, StopOn, Verdict
+from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, StopOn, Verdict, Veto
 from sage_core.selection.cut import Selection
 from sage_core.verify.checkers import ModelJudge
-from sage_core.verify.claims import abstains, claims_or_unsure, support
+from sage_core.verify.claims import Claim, abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
-from sage_core.verify.judge import LocalJudge
-from sage_core.verify.words import stem_list
+from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.marks import UNSUPPORTED_BELOW, claims_of, mark_answer
+from sage_core.verify.passages import checked_passages
+from sage_core.verify.words import NUMBER, question_words, stem_list, stems
 
 # Probabilities that ``training/fit_judge.py`` and ``training/fit_grounding.py`` choose on training data.
 ACCEPT_AT = threshold("accept_at")
 SUPPORT_AT = threshold("support_at")
 AGREE_AT = 0.5  # Two readers that agree need less: `benchmarks/feedback_cost.py --sweep`.
 WIDEN_BELOW = threshold("widen_below")
-VETO_BELOW = threshold("veto_below")
+ADDRESSED = 0.66  # Share of the question's words in a supported answer and its evidence.
 # A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
 _SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
@@ -107,6 +108,8 @@ class LocalCritic:
         if answered is not None and answered < self.widen_below:
             return self._verdict(2, 1, said, known)
         if place is not None and held is not None:
+            if held >= self.support_at and self._addressed(answer, passages):
+                return self._verdict(10, 0, f"{said}, and it speaks of what was asked", [held])
             if _is_short(answer):
                 # A name in the passages is not therefore the answer: the judge must have found it too.
                 agreed = held > 0.5 and _agree(answer, place.answer.of(passages[place.passage]))
@@ -124,34 +127,50 @@ class LocalCritic:
             1 + 9 * min(known), 1 if answered is not None and answered < 0.5 else 0, said, known
         )
 
+    def _addressed(self, answer: str, passages: Sequence[str]) -> bool:
+        """Whether a supported answer and its evidence hold the question's words, and a number it asks for.
+
+        Of a few words, the answer itself: what stands beside them in the passages may be about another thing.
+        """
+        asked = question_words(self._question)
+        claims = [] if _is_short(answer) else self.judge.grounding(answer, passages)
+        evidence = [
+            c.evidence.of(passages[c.passage]) for c in claims if c.evidence and c.passage is not None
+        ]
+        plain = asked - {NUMBER}
+        held = plain & stems(" ".join([answer, *evidence]))
+        return len(held) >= ADDRESSED * len(plain) and (NUMBER not in asked or NUMBER in stems(answer))
+
     def _verdict(self, score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
         least = round(min(known), 4) if known else None
         return Verdict(round(score, 1), adjust, source=self.judge.name, reason=reason, probability=least)
 
 
-class _Statement(Protocol):
-    """A `Claim` or an `AnswerMark`."""
-
-    @property
-    def probability(self) -> float | None: ...
-    @property
-    def refuted(self) -> bool: ...
-
-
-def ends_answer(statement: _Statement, stop_on: StopOn | None) -> bool:
+def ends_answer(statement: Claim | AnswerMark, stop_on: StopOn | None) -> bool:
     """Whether a statement ends a streamed answer, see `sage_core.feedback.FeedbackConfig`."""
     if statement.refuted or stop_on != "unsupported":
         return statement.refuted and stop_on is not None
-    return statement.probability is not None and statement.probability < threshold("unsupported_below")
+    return statement.probability is not None and statement.probability < UNSUPPORTED_BELOW
 
 
 def local_check(
     config: FeedbackConfig,
     question: str,
-    texts: Callable[[Selection], Sequence[str]],
+    passages: Callable[[Selection], Sequence[str]],
     judge: LocalJudge | None = None,
+    texts: Callable[[Selection], Sequence[str]] | None = None,
 ) -> Check | None:
-    """The ``check`` of `sage_core.feedback.run_loop` for the config's ``critic`` and ``stop_on``.
+    """The ``check`` of `sage_core.feedback.run_loop`: what needs no LLM.
+
+    What the passages contradict is graded low without a call (``config.veto``, ``config.stop_on``). All else
+    is graded by ``config.critic``, or left to the LLM.
+
+    Args:
+        config: The loop's settings.
+        question: The user's question.
+        passages: The passages of a selection, as the model is shown them.
+        judge: Shared with the rest of the process where None.
+        texts: The same, as the marks' spans are to count; see `settled`.
 
     Returns:
         None where the critic alone grades.
@@ -163,76 +182,157 @@ def local_check(
     critic = None
     if config.critic != "llm":
         own = judge if config.checker is None else named_judge(config.checker)
-        critic = LocalCritic(question, texts, judge=own, alone=config.grades_without_calls)
-    if config.stop_on is None:
-        return critic
+        critic = LocalCritic(question, passages, judge=own, alone=config.grades_without_calls)
+    stop_on: StopOn | None = config.stop_on or ("contradicted" if config.veto != "off" else None)
+
+    if critic is None and stop_on is None:
+        return None
 
     def check(selection: Selection, answer: str) -> Verdict | None:
-        claims = (judge if judge is not None else shared_judge()).grounding(answer, texts(selection))
-        for claim in claims:
-            if ends_answer(claim, config.stop_on):  # what ended the answer before its end
-                name = LocalJudge.name
+        shown = passages(selection)
+        if stop_on is not None:
+            marks = mark_answer(answer, shown, question=question, judge=judge)
+            if ended := next((m for m in marks if ends_answer(m, stop_on)), None):
+                name, own = LocalJudge.name, shown if texts is None else texts(selection)
                 return Verdict(
-                    VETOED_GRADE, 1, source=name, reason=f"“{claim.text}”: {claim.reason}", vetoed_by=name
-                )
-        return critic(selection, answer) if critic is not None else None
+                    VETOED_GRADE, 1, source=name, reason=_denied(ended), vetoed_by=name,
+                    marks=in_texts(marks, shown, own),
+                )  # fmt: skip
+        graded = critic(selection, answer) if critic is not None else None
+        if graded is None:
+            return None
+        return settled(graded, question, answer, shown, config, judge, texts and texts(selection))
 
     return check
 
 
-def vetoed(
+def settled(
     verdict: Verdict,
+    question: str,
     answer: str,
     passages: Sequence[str],
-    config: FeedbackConfig,
+    config: FeedbackConfig = DEFAULT_FEEDBACK,
     judge: LocalJudge | None = None,
+    texts: Sequence[str] | None = None,
 ) -> Verdict:
-    """A critic's verdict, overruled where it would accept what the passages contradict; no LLM is called.
+    """One verdict out of a critic's grade and of what the passages support; no LLM is called.
 
-    Models grade fluent answers well. ``benchmarks/judge.py --veto`` measures how many right answers lose
-    their grade. A judge that fails overrules nothing.
+    - A statement that the passages contradict: the grade is at most 3, and the answer is not accepted.
+    - The main statement, the first one, is not supported: the same, unless the critic names a passage that
+      supports it (`Verdict.passage`). Then it counts as unsure, and points there.
+    - Otherwise the grade stands. The marks are the verdict's in every case.
+
+    ``benchmarks/judge.py --veto`` measures how many right answers lose their grade. A judge that fails
+    overrules nothing.
 
     Examples:
         >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
-        >>> verdict = vetoed(Verdict(9), "The ferry takes 55 minutes.", passages, FeedbackConfig())
+        >>> verdict = settled(Verdict(9), "How long?", "The ferry takes 55 minutes.", passages)
         >>> verdict.score, verdict.source, verdict.vetoed_by
         (3.0, 'critic', 'local judge')
+        >>> verdict.marks[0].instead
+        '40 minutes'
 
     Args:
         verdict: The critic's.
+        question: The user's question; an answer of a few words is read together with it.
         answer: What was graded.
-        passages: What it was made from.
-        config: Its ``veto`` says what overrules, its ``accept_score`` which grades are looked at.
+        passages: What it was made from, as the model was shown it.
+        config: Its ``veto`` says what overrules, its ``accept_score`` what is accepted.
         judge: Shared with the rest of the process where None.
-
-    Returns:
-        A grade of `VETOED_GRADE` that asks for more context, with the reason; else the verdict as it is.
+        texts: What spans of the marks count in: each the end of its passage; the passages where None.
     """
-    if config.veto == "off" or verdict.score is None or verdict.score < config.accept_score:
-        return verdict
-    own = judge if judge is not None else shared_judge()
-    claims = claims_or_unsure(lambda: own.grounding(answer, passages), answer)
-    reason = next((f"“{c.text}”: {c.reason}" for c in claims if c.refuted), "")
-    # What a few words claim depends on the question.
-    if not reason and config.veto == "unsupported" and not _is_short(answer):
-        held = support(claims)
-        if held is not None and held < VETO_BELOW:
-            reason = f"P(the passages support the answer) = {held:.2f}"
-    if not reason:
-        return verdict
+    marks = mark_answer(answer, passages, question=question, judge=judge)
+    main = next((m for m in marks if m.support != "nothing claimed"), None)
+    denied = next((m for m in marks if m.refuted), None)
+    if denied is None and main is not None and main.support == "unsupported":
+        if 0 < verdict.passage <= len(passages):
+            named = replace(
+                main, support="unsure", passage=verdict.passage - 1, evidence=None,
+                reason=f"the critic names passage {verdict.passage}: {main.reason}",
+            )  # fmt: skip
+            marks = tuple(named if m is main else m for m in marks)
+        elif config.veto == "unsupported":
+            denied = main
+    if texts is not None:
+        marks = in_texts(marks, passages, texts)
+    if verdict.score is None or denied is None or config.veto == "off":
+        accepted = (verdict.score or 0) >= config.accept_score and not verdict.vetoed_by
+        return replace(verdict, marks=marks, accepted=accepted)
+    graded = f"graded {verdict.score:g}, but " if verdict.score > VETOED_GRADE else ""
     return replace(
         verdict,
         score=min(VETOED_GRADE, verdict.score),
         adjust=verdict.adjust or 1,
-        reason=f"graded {verdict.score:g}, but {reason}",
+        reason=f"{graded}{_denied(denied)}" if graded or not verdict.reason else verdict.reason,
         vetoed_by=LocalJudge.name,
+        marks=marks,
+        accepted=False,
     )
 
 
-@lru_cache(maxsize=1)
-def shared_judge() -> LocalJudge:
-    """One judge for all loops of this process: its model is loaded once."""
-    return LocalJudge()
+def in_texts(
+    marks: Sequence[AnswerMark], passages: Sequence[str], texts: Sequence[str]
+) -> tuple[AnswerMark, ...]:
+    """Marks whose evidence counts in texts that stand at the end of their passages, behind a header."""
+
+    def moved(mark: AnswerMark) -> AnswerMark:
+        if mark.passage is None or mark.evidence is None:
+            return mark
+        text, passage = texts[mark.passage], passages[mark.passage]
+        span = mark.evidence.shift(len(text) - len(passage))
+        inside = span.start >= 0 and passage.endswith(text)
+        return replace(mark, evidence=span if inside else None)
+
+    return tuple(moved(mark) for mark in marks)
+
+
+def check(
+    question: str,
+    passages: Sequence[str],
+    answer: str,
+    *,
+    judge: LocalJudge | None = None,
+    veto: Veto = "unsupported",
+) -> Verdict:
+    """Whether passages support an answer to a question; no LLM is called.
+
+    Examples:
+        >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
+        >>> verdict = check("How long does the ferry take?", passages, "It takes 55 minutes.")
+        >>> verdict.accepted, verdict.marks[0].reason
+        (False, 'the passages say “40 minutes” (passage 1) where it says “55 minutes”')
+
+    Args:
+        question: The question; may be empty.
+        passages: The texts that the answer was made from, in any order.
+        answer: The answer.
+        judge: Shared with the rest of the process where None.
+        veto: See `sage_core.feedback.FeedbackConfig`.
+
+    Returns:
+        The verdict with ``marks``, which say part by part what is supported and where, ``accepted`` and
+        ``probability``, the chance that the whole answer is supported; ``score`` is 1 plus 9 times that.
+
+    Raises:
+        InputError: For passages that are one text.
+    """
+    own = judge if judge is not None else shared_judge()
+    checked_passages(passages)
+    claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
+    held = support(claims)
+    graded = Verdict(
+        None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held,
+        reason="" if held is None else f"P(the passages support the answer) = {held:.2f}",
+    )  # fmt: skip
+    verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own)
+    said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
+    supported = said[:1] == ["supported"] and "unsupported" not in said
+    return replace(verdict, accepted=supported and not verdict.vetoed_by)
+
+
+def _denied(mark: AnswerMark) -> str:
+    return f"“{mark.text.strip()}”: {mark.reason}"
 
 
 @lru_cache(maxsize=2)

@@ -75,7 +75,7 @@ class ParsedPassages:
         numbers: Numbers in digits, with their minus.
         lower: All passages in lower case, to look for names in.
         flat: Their words alone, see `flat_words`.
-        exact: Their words and numbers, see `exact_words`.
+        exact: Their words and numbers, see `exact_words`; behind them those of rows with their headers.
         weights: How rare each word is among the sentences.
         rarest: The weight of the rarest word.
         readable: Whether they are English, and short enough to read.
@@ -147,7 +147,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         frozenset(numbers_in(whole)),
         whole.lower(),
         f" {flat_words(whole)} ",
-        f" {exact_words(whole)} ",
+        f" {exact_words(whole)} | {' | '.join(exact_words(s.text) for s in sentences if s.cells)} ",
         weights,
         max(weights.values(), default=1.0),
         is_english(whole[:_LANGUAGE_CHARACTERS], 20),

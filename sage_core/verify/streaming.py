@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
 from sage_core.errors import InputError
-from sage_core.feedback.types import StopOn
+from sage_core.feedback.types import AnswerMark, StopOn
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.verify.claims import MAX_CLAIMS, Claim, claims_or_unsure, split_claims, unread_claim
-from sage_core.verify.judge import LocalJudge
-from sage_core.verify.local_check import ends_answer, shared_judge
-from sage_core.verify.marks import AnswerMark, claims_of, marks_between
+from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.local_check import ends_answer
+from sage_core.verify.marks import claims_of, marks_between
 
 # A sentence may have ended before what begins here. Whether it has, the splitter says.
 _MAY_END = re.compile(r"[.!?…][^\w\s]*(?:\s+\S|[ \t]*\n)|\n\s*\S|[。！？]\S")

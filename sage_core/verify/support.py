@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.text.blocks import points_back
 from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.claim_features import rule_features
-from sage_core.verify.claims import CONTRADICTED, Claim
+from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
 from sage_core.verify.coefficients import log_odds_of
+from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction
 from sage_core.verify.passages import (
     ParsedPassages,
     Sentence,
@@ -22,8 +22,7 @@ from sage_core.verify.passages import (
     numbers_in,
     without_other_codes,
 )
-from sage_core.verify.quantities import missing, quantities
-from sage_core.verify.words import contrary, stem_list, terms
+from sage_core.verify.words import stem_list
 
 # Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
@@ -33,19 +32,17 @@ _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45
 _EVIDENCE_SENTENCES = 4
 _LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
 _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
-_SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
-_RIVAL = 0.2  # A sentence with so much less of them than the best one is about something else.
-_SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
 _VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
 _VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
+_IN_ROW = 0.9  # Least of one that the row of a table that it names says.
+ROW_REASON = "as its row of the table says"
 _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
 _OTHER_CODE = 0.3  # Most of one that they say of another code: it may still hold for this one.
 _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
-_QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
 _Place = tuple[int | None, Span | None]
 
 
@@ -70,8 +67,8 @@ class ClaimScores:
     logit: float | None
 
 
-def score_claim(span: Span, text: str, material: ParsedPassages) -> ClaimScores | None:
-    """A claim by counts and rules; None where it is too long or says nothing."""
+def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = False) -> ClaimScores | None:
+    """A claim by counts and rules, ``quoted`` between quotation marks; None where it is too long or empty."""
     own = stem_list(text)
     if len(text.split()) > _LONGEST_CLAIM or not own:
         return None
@@ -79,20 +76,23 @@ def score_claim(span: Span, text: str, material: ParsedPassages) -> ClaimScores 
     about = without_other_codes(text, material)
     sentences = find_evidence(own, about)
     place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
-    said = _contradicted(text, about)
-    verbatim = _verbatim(text, material)
-    values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
+    other, in_row = find_contradiction(text, about)
+    verbatim = _verbatim(text, material, quoted)
+    values = support_features(text, own, about, contradicted=other is not None, verbatim=verbatim)
     # The first rule that holds bounds the probability and gives the reason.
-    reason, least, most = _why(values), 0.0, 1.0
+    reason, least, most, instead = _why(values), 0.0, 1.0, ""
     if verbatim:
         reason, least = VERBATIM_REASON, _VERBATIM
     elif _false_quotation(text, material):
         reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
     elif about is not material and _most_held(own, material) > _most_held(own, about):
         reason, most = "the passages say it of another code", _OTHER_CODE
-    elif said is not None:
-        most, (reason, place) = CONTRADICTED, said
-    claim = Claim(span, text, None, *place, reason, said is not None and not verbatim)
+    elif other is not None:
+        reason, most, instead = other.reason(about), CONTRADICTED, other.instead
+        place = (other.sentence.passage, other.sentence.span)
+    elif in_row is not None:
+        reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
+    claim = Claim(span, text, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 25 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
@@ -135,7 +135,7 @@ def support_features(
         verbatim: Whether the passages hold it word for word.
     """
     sentences = material.sentences
-    own = stem_list(_drop_converted_quantities(text, sentences)) or own
+    own = stem_list(drop_converted_quantities(text, sentences)) or own
     words = set(own)
     near = 0  # Most words of the claim in three sentences in a row.
     for i, sentence in enumerate(sentences):
@@ -162,17 +162,6 @@ def support_features(
     ]
 
 
-def _drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
-    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
-    there = [q for s in sentences for q in quantities(s.text)]
-    for quantity in reversed(quantities(text)):  # from the end, so that spans before it stay true
-        if quantity.dimension and missing([quantity], there) == 0:
-            start, end = quantity.span
-            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
-                text = f"{text[:start]} {text[end:]}"
-    return text
-
-
 def _most_held(own: Sequence[str], material: ParsedPassages) -> int:
     """Most of a claim's words that one sentence holds."""
     return max((len(s.words.intersection(own)) for s in material.sentences), default=0)
@@ -190,59 +179,20 @@ def _why(values: Sequence[float]) -> str:
 
 def _false_quotation(text: str, material: ParsedPassages) -> bool:
     """Whether a claim quotes what the passages do not hold."""
-    inner = [flat_words(quoted) for quoted in _QUOTED.findall(text)]
+    inner = [flat_words(quoted) for quoted in QUOTED.findall(text)]
     return any(len(q.split()) >= _QUOTE_WORDS and f" {q} " not in material.flat for q in inner)
 
 
-def _verbatim(text: str, material: ParsedPassages) -> bool:
-    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
-    long = len(flat_words(text).split()) >= _VERBATIM_WORDS
-    return long and f" {exact_words(text)} " in material.exact and not _false_quotation(text, material)
+def _verbatim(text: str, material: ParsedPassages, quoted: bool) -> bool:
+    """Whether the passages hold a claim of some length word for word, its numbers sign for sign.
 
-
-def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | None:
-    """Where the sentence that says the rest of a claim says something else in place of one of its words.
-
-    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
-    contrary. Where another one that holds as much of the rest agrees, the claim stands.
+    Of a list or row that is quoted, each part has to stand there.
     """
-    claim = terms(_drop_converted_quantities(text, material.sentences))
-    plain = {t.stem for t in claim if t.beside is None and not t.sides}
-    if not plain:
-        return None
-    rivals = [
-        (s, held, *contrary(terms(_drop_converted_quantities(text, [s])), terms(s.text)))
-        for s, held in _about_the_same(plain, material)
-    ]
-    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
-        # What each sentence shares with the claim beside the word in question: it must be about the same.
-        rest = [material.total((held | agreed) - other.keys() - {stem}) for _, held, other, agreed in rivals]
-        about = [f for f, share in zip(rivals, rest, strict=True) if share >= _SAME_REST * max(rest)]
-        # One that agrees acquits: the other one is of another year, person or row.
-        if any(stem in agreed for _, _, _, agreed in about):
-            continue
-        for sentence, _, other, _ in about:
-            if stem in other:
-                said, instead = other[stem]
-                reason = f"the passages say “{instead}” where it says “{said}”"
-                return reason, (sentence.passage, sentence.span)
-    return None
-
-
-def _about_the_same(plain: set[str], material: ParsedPassages) -> list[tuple[Sentence, frozenset[str]]]:
-    """The sentences that hold most of a claim's words, and which; see `_contradicted`."""
-    near: list[tuple[float, Sentence, frozenset[str]]] = []
-    previous = None
-    for sentence in material.sentences:
-        held = sentence.words & plain
-        if held and previous is not None and previous.passage == sentence.passage:
-            # "It" is what the sentence before is about.
-            back = points_back(sentence.text, Span(0, len(sentence.text)))
-            held |= previous.words & plain if back else frozenset()
-        near.append((material.share(plain, held), sentence, held))
-        previous = sentence
-    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - _RIVAL)
-    return [(sentence, held) for share, sentence, held in near if share >= least]
+    if not quoted and len(flat_words(text).split()) < _VERBATIM_WORDS:
+        return False
+    parts = re.split(r"; |: ", text) if quoted else [text]
+    there = all(f" {exact} " in material.exact for part in parts if (exact := exact_words(part)))
+    return there and not _false_quotation(text, material)
 
 
 def find_evidence(

@@ -42,7 +42,7 @@ _STOP = frozenset(
         "with would you your"
     )
 )
-_DATES = frozenset(
+DATES = frozenset(
     _listed(
         "january february march april june july august september october november december monday tuesday "
         "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
@@ -122,7 +122,7 @@ first / second / third / fourth / fifth / sixth / last
 spring / summer / autumn / winter
 january / february / march / april / june / july / august / september / october / november / december
 monday / tuesday / wednesday / thursday / friday / saturday / sunday
-minute / hour / day / week / month / year / decade / century
+minute / hour / day night / week / month / year / decade / century
 hundred / thousand / million / billion / trillion
 """
 _CONTRARY_WORDS = frozenset(_CONTRARIES.split()) - {"/"}
@@ -130,7 +130,6 @@ _NUMBERS = {
     w: str(n)
     for n, w in enumerate(_listed("one two three four five six seven eight nine ten eleven twelve"), 1)
 }
-_MARKS_OF_CLAUSES = ("", *".,;:!?()")
 _TOKEN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[.,;:!?()%]")
 _NOT = re.compile(r"(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\Z")
 # "Not only", and "not before May", deny nothing of what follows.
@@ -139,8 +138,6 @@ _NOT_DENIED = re.compile(
 )
 # What stands between a "not" and the word that it denies.
 _PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
-_ROUNDED = 0.05  # Relative difference below which one number is the other, rounded. By hand.
-_YEAR = re.compile(r"(?:1[0-9]|20)\d\d\Z")
 
 
 def question_words(question: str) -> frozenset[str]:
@@ -152,7 +149,7 @@ def question_words(question: str) -> frozenset[str]:
 def stems(text: str) -> frozenset[str]:
     """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
     plain = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
-    dated = any(w in _DATES or w in _NUMBERS or any(c.isdecimal() for c in w) for w in plain)
+    dated = any(w in DATES or w in _NUMBERS or any(c.isdecimal() for c in w) for w in plain)
     return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
@@ -181,7 +178,7 @@ class Term:
         sign: -1 where it is denied ("not open"), else 1.
         sides: On which side it stands of lines of contrary words, by the number of the line.
         near: Stems of the two terms before it and after it.
-        beside: For a number what stands right before and right after it; else empty.
+        number: Whether it is one.
     """
 
     word: str
@@ -189,41 +186,33 @@ class Term:
     sign: int
     sides: Mapping[int, int]
     near: frozenset[str]
-    beside: tuple[str, str] | None
+    number: bool
 
     @property
     def shown(self) -> str:
         """The word, with what denies it."""
         return self.word if self.sign > 0 else f"not {self.word}"
 
-    @property
-    def is_year(self) -> bool:
-        """Whether it is a number from 1000 to 2099."""
-        return self.beside is not None and _YEAR.match(self.stem) is not None
-
 
 @lru_cache(maxsize=512)
 def terms(text: str) -> tuple[Term, ...]:
     """Content words and numbers of a text in order, with what is denied and what has a contrary."""
     lower = re.sub(r"\bno longer\b", "not", text.lower())
-    tokens = list(_TOKEN.finditer(lower))
-    parsed: list[tuple[str, str, int, tuple[str, str] | None]] = []
+    parsed: list[tuple[str, str, int, bool]] = []
     denied = False
-    for i, match in enumerate(tokens):
+    for match in _TOKEN.finditer(lower):
         word = match[0]
         if not word[0].isalnum():
             denied = False
         elif _NOT.match(word):
             denied = _NOT_DENIED.match(lower, match.end()) is None
         elif word[0].isdecimal() or word in _NUMBERS:
-            before = next((t[0] for t in reversed(tokens[:i]) if t[0].isalnum()), "")
-            after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
             value = _NUMBERS.get(word, word.replace(",", ""))
             sign = "-" if has_minus(lower, match.start()) else ""
-            parsed.append((sign + word, sign + value, 1, (before, after)))
+            parsed.append((sign + word, sign + value, 1, True))
         elif word not in _STOP or word in _CONTRARY_WORDS:
             # "Not yet open": what stands between does not end the denial.
-            parsed.append((word, _stem(word), -1 if denied else 1, None))
+            parsed.append((word, _stem(word), -1 if denied else 1, False))
             denied = denied and (word in _PASSED or word.endswith("ly"))
     stems_ = [stem for _, stem, _, _ in parsed]
     return tuple(
@@ -231,11 +220,11 @@ def terms(text: str) -> tuple[Term, ...]:
             word,
             stem,
             sign,
-            {} if beside else _taken(stem, sign),
+            {} if number else _taken(stem, sign),
             frozenset(stems_[max(0, i - 2) : i] + stems_[i + 1 : i + 3]),
-            beside,
+            number,
         )
-        for i, (word, stem, sign, beside) in enumerate(parsed)
+        for i, (word, stem, sign, number) in enumerate(parsed)
     )
 
 
@@ -266,7 +255,7 @@ def contrary(
 
     Returns:
         Per stem of the claim what the claim says and what the sentence says in its place: a word that
-        excludes it, the word denied or not denied, or another number; and the stems that it says likewise.
+        excludes it, or the word denied or not denied; and the stems that it says likewise.
     """
     own = {term.stem for term in claim}
     # A sentence may both say and deny a word: it agrees with either.
@@ -290,27 +279,14 @@ def contrary(
 
 
 def _excluded(term: Term, other: Term) -> bool:
-    """Whether two words exclude each other and stand beside a like word, or two numbers in the same place."""
-    if term.beside is not None or other.beside is not None:
-        return term.beside is not None and other.beside is not None and _other_number(term, other)
+    """Whether two words exclude each other and stand beside a like word."""
+    if term.number or other.number:
+        return False
     longer, shorter = sorted((term.stem, other.stem), key=len, reverse=True)
     if len(shorter) >= 4 and longer in (f"un{shorter}", f"non{shorter}"):
         return term.sign == other.sign
     opposed = any(other.sides.get(line, side) != side for line, side in term.sides.items())
     return opposed and not term.near.isdisjoint(other.near)
-
-
-def _other_number(term: Term, other: Term) -> bool:
-    """Whether two different numbers stand in the same place: both years, of one unit, or last in a clause."""
-    assert term.beside is not None and other.beside is not None
-    same_before, same_after = (a == b for a, b in zip(term.beside, other.beside, strict=True))
-    if term.is_year or other.is_year:
-        return term.is_year and other.is_year and same_before
-    a, b = float(term.stem), float(other.stem)
-    if abs(a - b) <= _ROUNDED * max(abs(a), abs(b)):
-        return False
-    unit = term.beside[1] not in _MARKS_OF_CLAUSES
-    return same_after if unit else same_before and other.beside[1] in _MARKS_OF_CLAUSES
 
 
 def says_something(text: str) -> bool:

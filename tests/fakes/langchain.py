@@ -107,12 +107,12 @@ class ToolChat(ScriptedChat):
 
 def graded(score: int, adjust: int = 0) -> str:
     """A critic's reply in plain text."""
-    return f'{{"reason": "as asked", "score": {score}, "adjust": {adjust}}}'
+    return f'{{"reason": "as asked", "score": {score}, "passage": 1, "adjust": {adjust}}}'
 
 
 def graded_call(score: Any, adjust: Any = 0, **usage: int) -> AIMessage:
     """A critic's reply as a tool call."""
-    args = {"reason": "as asked", "score": score, "adjust": adjust}
+    args = {"reason": "as asked", "passage": 1, "score": score, "adjust": adjust}
     call = {"name": "verdict", "args": args, "id": "1", "type": "tool_call"}
     return AIMessage(content="", tool_calls=[call], usage_metadata=tokens(**usage) if usage else None)
 

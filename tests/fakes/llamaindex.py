@@ -68,7 +68,7 @@ def story(topics: Sequence[int] = (0, 1, 2, 3, 4)) -> str:
 
 def grade(score: int, adjust: int = 0) -> str:
     """A critic's reply."""
-    return f'{{"reason": "as scripted", "score": {score}, "adjust": {adjust}}}'
+    return f'{{"reason": "as scripted", "score": {score}, "passage": 1, "adjust": {adjust}}}'
 
 
 def trace_of(response: Any) -> FeedbackResult:

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
-from sage_core.verify import LocalJudge, StreamMarks, mark_answer, vetoed
+from sage_core.feedback import FeedbackResult, Verdict
+from sage_core.verify import LocalJudge, StreamMarks, mark_answer, settled
 from sage_langchain import GroundingChecker, SageRetriever, create_sage_chain
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
@@ -147,7 +147,7 @@ def test_claims_of_a_judge_that_raises_are_unsure() -> None:
     (mark,) = mark_answer(ANSWER, TEXTS)
     assert (mark.text, mark.support, mark.probability) == (ANSWER, "unsure", None)
     assert "a bug of the judge" in mark.reason
-    assert vetoed(Verdict(9), ANSWER, TEXTS, FeedbackConfig(veto="unsupported")) == Verdict(9)
+    assert settled(Verdict(9), QUESTION, ANSWER, TEXTS).accepted
     marks = StreamMarks(TEXTS, stop_on="unsupported")
     found = [*marks.feed(ANSWER[:30]), *marks.feed(ANSWER[30:]), *marks.finish()]
     assert "".join(mark.text for mark in found) == marks.text == ANSWER

@@ -24,13 +24,16 @@ MISSING = "Where was Mara Holt born?"
 FIRST = ["The Petrel was a schooner of Mara Holt.", "Bees fly.", "Tea grows."]
 SECOND = ["Mara Holt was born in Brenn.", FIRST[0]]
 VERDICTS = [
-    json.dumps({"reason": "her birth is missing", "score": 4, "adjust": 1, "missing": MISSING}),
-    json.dumps({"reason": "complete", "score": 10, "adjust": 0, "missing": ""}),
+    json.dumps({"reason": "her birth is missing", "score": 4, "adjust": 1, "passage": 1, "missing": MISSING}),
+    json.dumps({"reason": "complete", "score": 10, "adjust": 0, "passage": 1, "missing": ""}),
 ]
 
 
 # A critic that does not say what is missing, and candidates of which one names another.
-MORE = [json.dumps({"reason": "not there", "score": 4, "adjust": 1, "missing": ""}), VERDICTS[1]]
+MORE = [
+    json.dumps({"reason": "not there", "score": 4, "adjust": 1, "passage": 1, "missing": ""}),
+    VERDICTS[1],
+]
 NAMING = {
     "The owner of the Petrel, a schooner, was [Mara Holt](people/holt.md).": "petrel.md",
     "The Tern was born of another yard.": "tern.md",

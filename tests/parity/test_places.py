@@ -107,7 +107,7 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"# Lease\n\n## Rent\n\nThe rent is due {when}.\n\nIt is paid in coins.")
 
     def script(request: Request) -> str:
-        return '{"score": 9, "adjust": 0}' if request.is_critic else "It is due monthly."
+        return '{"score": 9, "adjust": 0, "passage": 1}' if request.is_critic else "It is due monthly."
 
     with LLMServer(script) as server:
         chat = OpenAIChat("test", base_url=server.base_url, api_key="sk-test")

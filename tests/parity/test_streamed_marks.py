@@ -40,7 +40,7 @@ QUESTION = "How long does the ferry take to the island?"
 WRONG = "The ferry takes 55 minutes to the island. It carries twelve cars. It is painted blue."
 STOPPED = "The ferry takes 55 minutes to the island."
 RIGHT = "The ferry takes 40 minutes to the island. The ferry carries twelve cars."
-GRADE = json.dumps({"reason": "complete", "score": 9, "adjust": 0})
+GRADE = json.dumps({"reason": "complete", "score": 9, "adjust": 0, "passage": 1})
 # With a second candidate, a low grade has a wider selection to go on with.
 TEXTS = [TEXT, "Seals sleep on rocks."]
 

@@ -15,7 +15,7 @@ from sage_core.errors import InputError, ModelError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
 from sage_core.feedback.types import format_trace
 from sage_core.ranking import HybridReranker
-from sage_core.verify import vetoed
+from sage_core.verify import settled
 from sage_langchain import SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from sage_llamaindex.workflow import SageRoundEvent, SageWorkflow
@@ -70,10 +70,10 @@ def test_a_contradicted_answer_is_not_accepted(door: Any, tmp_path: Path) -> Non
     result = door(WRONG, tmp_path)
     verdict = result.verdict
     assert result.stop_reason != "accepted" and verdict.score < 9
-    assert verdict.source == "critic" and verdict.vetoed_by == "local judge"
+    assert verdict.source == verdict.vetoed_by == "local judge", "no critic is asked"
     assert "55" in verdict.reason and "40" in verdict.reason
-    assert "vetoed by the local judge" in grade_words(verdict)
-    assert "vetoed by local judge" in format_trace(result)
+    assert grade_words(verdict) == "not accepted by the local judge, no LLM"
+    assert "not accepted by local judge" in format_trace(result)
     assert FeedbackResult.from_dict(result.to_dict()) == result
 
 
@@ -107,7 +107,7 @@ async def test_events_say_who_vetoed() -> None:
     handler = SageWorkflow(engine).run(query=QUESTION)
     rounds = [event async for event in handler.stream_events() if isinstance(event, SageRoundEvent)]
     await handler
-    assert [(e.score, e.source, e.vetoed_by) for e in rounds] == [(3.0, "critic", "local judge")]
+    assert [(e.score, e.source, e.vetoed_by) for e in rounds] == [(3.0, "local judge", "local judge")]
 
     events: list[Any] = []
 
@@ -125,23 +125,22 @@ async def test_events_say_who_vetoed() -> None:
 @pytest.mark.parametrize(
     ("veto", "answer", "by"),
     [
-        ("contradicted", "Tickets are sold by a bakery in the old town.", ""),
-        ("unsupported", "Tickets are sold by a bakery in the old town.", "local judge"),
-        ("unsupported", "Bakery.", ""),  # a few words claim something only together with the question
+        ("contradicted", "Tickets are sold by a bakery in Elm Street.", ""),
+        ("unsupported", "Tickets are sold by a bakery in Elm Street.", "local judge"),
         ("unsupported", RIGHT, ""),
         ("off", WRONG, ""),
     ],
 )
 def test_what_is_unsupported_is_overruled_where_it_is_asked_for(veto: Veto, answer: str, by: str) -> None:
     config = FeedbackConfig(veto=veto)
-    assert vetoed(Verdict(9), answer, [TEXT], config).vetoed_by == by
+    assert settled(Verdict(9), "", answer, [TEXT], config).vetoed_by == by
 
 
-def test_grades_that_are_not_accepted_are_left_alone() -> None:
-    for verdict in (Verdict(None), Verdict(5, 1)):
-        assert vetoed(verdict, WRONG, [TEXT], FeedbackConfig()) is verdict
-    low = FeedbackConfig(accept_score=2)
-    assert vetoed(Verdict(2.5), WRONG, [TEXT], low).score == 2.5
+def test_a_grade_is_lowered_and_never_raised() -> None:
+    assert settled(Verdict(None), "", WRONG, [TEXT]).score is None
+    assert settled(Verdict(5, 1), "", WRONG, [TEXT]).score == 3
+    low = settled(Verdict(2.5), "", WRONG, [TEXT], FeedbackConfig(accept_score=2))
+    assert low.score == 2.5 and not low.accepted
 
 
 def test_an_unknown_veto_is_refused() -> None:

@@ -142,7 +142,9 @@ def ask(server: LLMServer, **settings: object) -> FeedbackResult:
 
 
 def answer_and_grade(request: Request) -> Reply | str:
-    return '{"reason": "ok", "score": 9, "adjust": 0}' if request.is_critic else "  Mara Holt.\n"
+    return (
+        '{"reason": "ok", "score": 9, "adjust": 0, "passage": 1}' if request.is_critic else "  Mara Holt.\n"
+    )
 
 
 def test_an_answer_and_its_grade() -> None:

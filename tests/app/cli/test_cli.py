@@ -104,7 +104,7 @@ def test_ask_prunes_on_request(store: Path, capsys: pytest.CaptureFixture[str]) 
 def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def script(request: Request) -> str:
         assert request.body["model"] == "some-model"
-        return '{"score": 9, "adjust": 0}' if request.is_critic else "2.60 pounds a metre."
+        return '{"score": 9, "adjust": 0, "passage": 1}' if request.is_critic else "2.60 pounds a metre."
 
     with LLMServer(script) as server:
         ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "some-model"]
@@ -165,7 +165,7 @@ def test_segment_as_json_slices_the_text_as_read(name: str, capsys: pytest.Captu
 
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def script(request: Request) -> str:
-        return '{"score": 9, "adjust": 0}' if request.is_critic else "An answer."
+        return '{"score": 9, "adjust": 0, "passage": 1}' if request.is_critic else "An answer."
 
     with LLMServer(script) as server:
         assert run(["demo", "--store", str(tmp_path / "store"), "--base-url", server.base_url]) == 0

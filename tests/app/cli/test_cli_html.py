@@ -40,7 +40,7 @@ def test_ask_writes_a_page_and_names_it(
 
 def test_ask_as_json_writes_it_too(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
-    with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0}']) as server:
+    with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0, "passage": 1}']) as server:
         llm = ["--base-url", server.base_url, "--model", "some-model"]
         assert as_json(capsys, "ask", QUESTION, "--store", store, "--html", page, *llm)["score"] == 9
     html = page.read_text(encoding="utf-8")

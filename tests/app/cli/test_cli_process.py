@@ -115,7 +115,7 @@ def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -
     texts = {"a \x1b[2J ferry.txt": ferry, "b \x1b[2J.md": bees, "c \x1b[2J.pdf": "no pdf"}
     fill(tmp_path / "docs", texts)
     store = str(tmp_path / "store")
-    replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1})]
+    replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1, "passage": 1})]
     with LLMServer(lambda request: replies[request.is_critic]) as server:
         llm = ["--base-url", server.base_url, "--model", f"m {wild}"]
         ask = ["ask", f"When does the ferry leave? {wild}", "--store", store, *llm]

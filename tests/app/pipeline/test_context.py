@@ -56,7 +56,7 @@ def test_rank_order_is_what_it_was(store: Path) -> None:
 
 def test_no_round_goes_over_the_budget(store: Path) -> None:
     def script(request: Request) -> Reply | str:
-        return '{"score": 2, "adjust": 1}' if request.is_critic else "at sea"
+        return '{"score": 2, "adjust": 1, "passage": 1}' if request.is_critic else "at sea"
 
     budget = 40
     with LLMServer(script) as server:

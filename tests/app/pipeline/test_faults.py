@@ -69,7 +69,7 @@ class Faulty:
             return FAULTS[fault]()
         self.in_a_row[call] = 0
         if request.is_critic:
-            return Reply(json.dumps({"reason": mark, "score": 9, "adjust": 0}))
+            return Reply(json.dumps({"reason": mark, "score": 9, "adjust": 0, "passage": 1}))
         negative = self.chance.random() < 0.2
         return Reply(f"the answer to {mark}", usage=(-5, 3) if negative else (100, 10))
 
@@ -227,7 +227,7 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
 
 @pytest.mark.slow
 def test_a_sage_that_is_dropped_closes_its_files_at_once(store: Path) -> None:
-    replies = ["On the cape.", '{"reason": "r", "score": 9, "adjust": 0}', FAULTS["huge"]()]
+    replies = ["On the cape.", '{"reason": "r", "score": 9, "adjust": 0, "passage": 1}', FAULTS["huge"]()]
     with LLMServer(replies) as server:
         gc.collect()
         gc.disable()
@@ -279,7 +279,7 @@ def test_calls_leave_nothing_open(calls: int) -> None:
 def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
     def script(request: Request) -> Reply:
         if request.is_critic:
-            return Reply('{"reason": "r", "score": 9, "adjust": 0}')
+            return Reply('{"reason": "r", "score": 9, "adjust": 0, "passage": 1}')
         return Reply("late", delay=30) if "slow" in request.user else Reply("quick")
 
     async def ask(sage: Sage) -> list[str]:

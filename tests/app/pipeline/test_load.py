@@ -36,7 +36,7 @@ def sage_script(request: Request) -> str:
         return f"the answer to {mark}"
     # The critic must have been shown this question's answer and no other.
     own = re.findall(r"the answer to (mark-\d+)", request.user) == [mark]
-    return json.dumps({"reason": mark, "score": 9 if own else 1, "adjust": 0})
+    return json.dumps({"reason": mark, "score": 9 if own else 1, "adjust": 0, "passage": 1})
 
 
 async def test_a_hundred_aask_at_once(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def script(request: Request) -> Reply | str:
     """Answers with the first passage's bird; grades 3 and asks for more while one passage is shown."""
     if request.is_critic:
         low = request.user.count("lays") + request.user.count("seen on") <= 2
-        return json.dumps({"reason": "r", "score": 3 if low else 9, "adjust": 1 if low else 0})
+        return json.dumps({"reason": "r", "score": 3 if low else 9, "adjust": 1 if low else 0, "passage": 1})
     return "answer: " + next(a for a in ANIMALS if a in request.user.lower())
 
 
@@ -132,7 +132,10 @@ def test_asking_an_llm_in_rounds(store: Path) -> None:
 
 
 def test_multiple_choice(store: Path) -> None:
-    with LLMServer(["B) two", '{"score": 9, "adjust": 0}']) as server, make(store, server.base_url) as sage:
+    with (
+        LLMServer(["B) two", '{"score": 9, "adjust": 0, "passage": 1}']) as server,
+        make(store, server.base_url) as sage,
+    ):
         sage.ask("how many eggs lays the puffin?", ["one", "two"])
     assert "two" in server.answer_requests[0].user
 

@@ -87,7 +87,9 @@ def test_whatever_a_critic_raises_loses_no_answer(tmp_path: Path, monkeypatch: p
 
 def test_half_an_emoji_reaches_neither_the_caller_nor_the_critic(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
-        return Reply('{"score": 9, "adjust": 0}') if request.is_critic else Reply(raw=HALF_EMOJI)
+        return (
+            Reply('{"score": 9, "adjust": 0, "passage": 1}') if request.is_critic else Reply(raw=HALF_EMOJI)
+        )
 
     with LLMServer(script) as server, sage_with(server, tmp_path) as sage:
         answer = sage.ask("When does the ferry leave?", options=["a\ud800", "at seven \ud83d"])

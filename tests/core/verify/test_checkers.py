@@ -168,7 +168,7 @@ def test_a_model_is_asked_whatever_the_language(answer: str, passage: str) -> No
     judge = ModelJudge(score)
     (claim,) = judge.grounding(answer, [passage])
     assert asked == [(passage, answer)]
-    assert (claim.probability, claim.contradicted) == (0.9, False)
+    assert (claim.probability, claim.refuted) == (0.9, False)
     assert judge.supported("?", answer, [passage]) == pytest.approx(0.9)
     (mark,) = mark_answer(answer, [passage], judge=judge)
     assert mark.support == "supported"

@@ -198,7 +198,9 @@ def test_auto_asks_the_llm_where_it_is_unsure():
     check = LocalCritic(QUESTION, lambda s: PASSAGES, **settings)
     assert check(select([0.9], min_k=1), "It was opened in 1932.") is None
     assert drive("Der Bau wurde nach vielen Jahren endlich eröffnet, sagt die Chronik.", critic="auto")[1]
-    assert local_check(FeedbackConfig(), QUESTION, lambda s: []) is None, "only where it is asked for"
+    assert local_check(FeedbackConfig(veto="off"), QUESTION, lambda s: []) is None, (
+        "only where it is asked for"
+    )
     for wrong in ("accept_at", "agree_at"):
         with pytest.raises(InputError, match=wrong):
             LocalCritic(QUESTION, lambda s: [], widen_below=0.5, **{wrong: 0.1})
@@ -432,7 +434,7 @@ HARBOR = [
 )
 def test_a_claim_turned_into_its_opposite_is_not_supported(judge, right, wrong):
     (denied,) = judge.grounding(wrong, HARBOR)
-    assert denied.contradicted, denied.reason
+    assert denied.refuted, denied.reason
     assert denied.probability <= 0.3
     assert denied.evidence is not None
     assert "the passages say" in denied.reason
@@ -447,7 +449,7 @@ def test_a_denial_inside_a_word_counts():
     judge = LocalJudge(model=False)  # The entailment model does not read "unknown" as "not known".
     denied = only(judge, "The village is known to tourists.", HARBOR)
     said = only(judge, "Tourists do not know the village.", HARBOR)
-    assert denied.contradicted and not said.contradicted
+    assert denied.refuted and not said.refuted
     assert said.probability > denied.probability
 
 
@@ -495,8 +497,8 @@ def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkey
 
 def test_a_code_that_does_not_mean_it_is_contradicted(judge):
     (claim,) = judge.grounding("Error E17 does not mean that the thermocouple is disconnected.", CODES)
-    assert claim.contradicted and claim.probability <= 0.3
-    assert claim.reason == "the passages say “means” where it says “not mean”"
+    assert claim.refuted and claim.probability <= 0.3
+    assert claim.reason == "the passages say “means” (passage 1) where it says “not mean”"
 
 
 @pytest.mark.parametrize(
@@ -562,7 +564,7 @@ def test_a_number_with_the_other_sign_is_contradicted():
     claim = only(
         LocalJudge(model=False), "The mean temperature is -5 degrees.", ["The mean temperature is 5 degrees."]
     )
-    assert claim.refuted and "“5” where it says “-5”" in claim.reason
+    assert claim.refuted and claim.instead == "5 degrees"
 
 
 NUMBER_FORMS = st.from_regex(
@@ -583,7 +585,7 @@ def test_a_claim_with_another_number_is_never_word_for_word(one, other, before, 
 
     claims = LocalJudge(model=False).grounding(said(one), [said(other)])
     if alike(one) != alike(other):
-        assert not any("word for word" in claim.reason for claim in claims)
+        assert not any("word for word" in claim.reason for claim in claims if one in claim.text)
     elif not before and not after:
         assert all("word for word" in claim.reason for claim in claims)
 

@@ -64,7 +64,7 @@ def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
     right, wrong = (
         judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
     )
-    assert not right.contradicted and wrong.contradicted
+    assert not right.refuted and wrong.refuted
 
 
 def test_only_what_may_be_one_is_a_time_of_day() -> None:

@@ -1,0 +1,410 @@
+"""What passages say in place of what a claim says: another number, name or cell, the opposite, a denial."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sage_core.text.blocks import points_back
+from sage_core.text.language import COMMON_ENGLISH
+from sage_core.text.spans import Span
+from sage_core.verify.passages import Cell, ParsedPassages, Sentence, flat_words
+from sage_core.verify.quantities import Quantity, missing, quantities
+from sage_core.verify.words import DATES, contrary, stem_list, terms
+
+# All chosen by hand.
+_SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
+_RIVAL = 0.2  # A sentence with so much less of them than the best one is about something else.
+_SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
+_SAME_DEED = 0.75  # Weighted share of a claim's words without its names, where another name did it.
+_ROUNDED = 0.05  # Relative difference below which one number is the other, rounded.
+_CELL_WORDS = 4  # A cell of more words is a text, not a value of its column.
+_UNEXPLAINED = 1  # Words of a claim beside those of its row: "is 1.2 km long".
+_NEAR = 20  # Characters before a number in which it may be said to be a bound.
+_BOUND = re.compile(
+    r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
+    r"|at least|at most|up to|nearly|almost|about|around|roughly|approximately|some|exceed\w*|minimum"
+    r"|maximum|between|or)\b"
+)
+_MONTHS = re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec")
+_MONTH = (
+    "(?:january|february|march|april|may|june|july|august|september|october|november|december"
+    rf"|{'|'.join(_MONTHS)})"
+)
+_DAY = re.compile(
+    rf"(?i)\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
+    rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
+)
+_NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
+_LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
+_NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
+_TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "professor", "miss", "sir", "lord", "lady", "captain"})
+_PLACED = re.compile(r"(?i)\b(in|at|from|to|of|on|near|with|for|as|into|since|between|under|the)\W+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What a claim says, and what a sentence says in its place."""
+
+    said: str
+    instead: str
+    sentence: Sentence
+
+    def reason(self, material: ParsedPassages) -> str:
+        """In words, with the place."""
+        where = place(self.sentence, material)
+        return f"the passages say “{self.instead}” ({where}) where it says “{self.said}”"
+
+
+def place(sentence: Sentence, material: ParsedPassages) -> str:
+    """Where a sentence stands: the first and last heading above it, or its passage's number."""
+    above = [
+        re.sub(r"\s*>\s*", ", ", s.text.strip("#=*_ \t"))
+        for s in material.sentences
+        if s.passage == sentence.passage and s.kind == "heading" and s.span.start < sentence.span.start
+    ]
+    own = dict.fromkeys([*above[:1], *above[-1:]])
+    return ", ".join(own) if any(own) else f"passage {sentence.passage + 1}"
+
+
+def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:
+    """What the passages say in place of a part of a claim, or the row of a table that says just the same."""
+    row, holds = _in_row(text, material)
+    if holds is not None:
+        return None, holds
+    return row or _in_sentences(text, material) or _other_name(text, material), None
+
+
+# -- numbers -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number, how it is written, and what it numbers: numbers of one slot exclude each other."""
+
+    value: Quantity
+    shown: str
+    slot: tuple[str, str]
+    bound: str = ""
+    deed: str = ""  # The content word before it.
+
+    def excludes(self, other: _Number) -> bool:
+        if self.slot != other.slot or self.bound != other.bound:
+            return False
+        a, b = self.value.value, other.value.value
+        near = 0.0 if self.slot[0] in ("year", "date", "clock") else _ROUNDED * max(abs(a), abs(b))
+        return abs(a - b) > near
+
+
+@lru_cache(maxsize=2048)
+def _numbers(text: str) -> tuple[_Number, ...]:
+    """The numbers of a text; a day and its month are one."""
+    days: dict[int, _Number] = {}
+    for m in _DAY.finditer(text):
+        month = _MONTHS.index((m["month"] or m["month2"]).lower()[:3])
+        day = m["day"] or m["day2"]
+        days[m.start("day" if m["day"] else "day2")] = _Number(
+            Quantity(100.0 * month + float(day), "date"), m[0], ("date", "")
+        )
+    return tuple(days.get(q.span.start) or _number(text, q) for q in quantities(text))
+
+
+def _number(text: str, q: Quantity) -> _Number:
+    before, after = text[: q.span.start], text[q.span.end :]
+    bound = _BOUND.search(before[-_NEAR:].rpartition(",")[2])
+    shown, unit = q.span.of(text), _NEXT_WORD.match(after)
+    last = _LAST_WORD.search(before[-_NEAR:])
+    if q.dimension:
+        slot = (q.dimension.removesuffix("12"), "")
+    elif 1000 <= q.value < 2100 and shown.isdecimal():
+        slot = ("year", last[1].lower() if last else "")
+    elif unit is not None and unit[1].lower() not in COMMON_ENGLISH and (head := stem_list(unit[1])):
+        slot, shown = ("of", head[0]), f"{shown}{unit[0]}"
+    else:
+        slot = ("last", last[1].lower() if last else "")
+    return _Number(q, shown, slot, bound[1].lower() if bound else "", (stem_list(before[-60:]) or [""])[-1])
+
+
+def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
+    return any(
+        own.value == o.value if "date" in (own.slot[0], o.slot[0]) else own.value.agrees(o.value)
+        for o in others
+    )
+
+
+# -- sentences -----------------------------------------------------------------------------------------------
+
+
+def drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
+    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
+    there = [q for s in sentences for q in quantities(s.text)]
+    for quantity in reversed(quantities(text)):  # from the end, so that spans before it stay true
+        if quantity.dimension and missing([quantity], there) == 0:
+            start, end = quantity.span
+            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
+                text = f"{text[:start]} {text[end:]}"
+    return text
+
+
+def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
+    """Where the sentence that says the rest of a claim says something else in place of one of its words.
+
+    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
+    contrary. Where another one that holds as much of the rest agrees, the claim stands.
+    """
+    claim = terms(drop_converted_quantities(text, material.sentences))
+    plain = {t.stem for t in claim if not t.number and not t.sides}
+    if not plain:
+        return None
+    rivals = [
+        (s, held, *differences(text, s))
+        for s, held in _about_the_same(plain, material, _SAME_MATTER)
+        if not s.cells
+    ]
+    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
+        # What each sentence shares with the claim beside the word in question: it must be about the same.
+        rest = [material.total((held | agreed) - other.keys() - {stem}) for _, held, other, agreed in rivals]
+        about = [f for f, share in zip(rivals, rest, strict=True) if share >= _SAME_REST * max(rest)]
+        # One that agrees acquits: the other one is of another year, person or row.
+        if any(stem in agreed for _, _, _, agreed in about):
+            continue
+        for sentence, _, other, _ in about:
+            if stem in other:
+                return Contradiction(*other[stem], sentence)
+    return None
+
+
+def differences(text: str, sentence: Sentence) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
+    """What a sentence says otherwise than a claim, and in what it agrees: stems, and numbers as written."""
+    opposed, agreed = contrary(terms(text), terms(sentence.text))
+    other: dict[str, tuple[str, str]] = {}
+    own, theirs = _numbers(text), _numbers(sentence.text)
+    free = [n for n in theirs if not _agrees(n, own)]
+    for number in own:
+        if other_deed := _of_other_deed(number, theirs):
+            other[number.shown] = (number.shown, other_deed.shown)
+        elif _agrees(number, theirs):
+            agreed |= {number.shown}
+        elif instead := next((n for n in free if number.excludes(n)), None):
+            other[number.shown] = (number.shown, instead.shown)
+    # "Weeks" is no word of its own in "two weeks".
+    units = {w for said, _ in other.values() for w in stem_list(said)}
+    return other | {stem: said for stem, said in opposed.items() if stem not in units}, agreed
+
+
+def _of_other_deed(number: _Number, theirs: Sequence[_Number]) -> _Number | None:
+    """The number that is said of what a claim says its own of, where that one is said of something else."""
+    same = [n for n in theirs if _agrees(number, [n])]
+    if not same or any(n.deed == number.deed for n in same):
+        return None
+    return next((n for n in theirs if n.deed == number.deed and n.slot == same[0].slot == number.slot), None)
+
+
+def _about_the_same(
+    plain: set[str], material: ParsedPassages, least: float
+) -> list[tuple[Sentence, frozenset[str]]]:
+    """The sentences that hold most of a claim's words, and which."""
+    near: list[tuple[float, Sentence, frozenset[str]]] = []
+    previous = None
+    for sentence in material.sentences:
+        held = sentence.words & plain
+        if held and previous is not None and previous.passage == sentence.passage:
+            # "It" is what the sentence before is about.
+            back = points_back(sentence.text, Span(0, len(sentence.text)))
+            held |= previous.words & plain if back else frozenset()
+        near.append((material.share(plain, held), sentence, held))
+        previous = sentence
+    least = max(least, max((share for share, _, _ in near), default=0.0) - _RIVAL)
+    return [(sentence, held) for share, sentence, held in near if share >= least]
+
+
+# -- names ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name, its words, and the preposition before it, empty for who or what does or undergoes something."""
+
+    shown: str
+    words: tuple[str, ...]
+    role: str
+    near: frozenset[str]
+
+    def same(self, other: _Name) -> bool:
+        """Whether both may be one: of two full names with one surname, the first names must agree too."""
+        a, b = self.words, other.words
+        if a[-1] == b[-1] and len(a) > 1 < len(b):
+            return a[0][0] == b[0][0] if 1 in (len(a[0]), len(b[0])) else a[0] == b[0]
+        return not set(a).isdisjoint(b)
+
+
+@lru_cache(maxsize=2048)
+def _names(text: str) -> tuple[_Name, ...]:
+    """Runs of capitalized words, without a single one that only begins the text."""
+    result = []
+    for m in _NAME.finditer(text):
+        tokens = [
+            w for w in re.findall(r"[\w’'-]+", m[0]) if w.lower() not in COMMON_ENGLISH | _TITLES | DATES
+        ]
+        tokens = [re.sub(r"['’]s$", "", w) for w in tokens]
+        titled = m[0].split()[0].lower().rstrip(".") in _TITLES
+        # "Fan-voted" begins a line, and initials stand for what they are the initials of.
+        if any(re.search(r"-[a-z]", w) for w in tokens) or m[0].isupper():
+            continue
+        if not tokens or (not text[: m.start()].strip() and len(tokens) < 2 and not titled):
+            continue
+        before = _PLACED.search(text[max(0, m.start() - 12) : m.start()])
+        around = stem_list(text[: m.start()])[-3:] + stem_list(text[m.end() :])[:3]
+        role = before[1].lower() if before else ""
+        result.append(_Name(m[0], tuple(w.lower() for w in tokens), role, frozenset(around)))
+    return tuple(result)
+
+
+def _other_name(text: str, material: ParsedPassages) -> Contradiction | None:
+    """Where every sentence that says the rest of a claim says it of another name."""
+    named = _names(text)
+    own_stems = {w for n in named for w in stem_list(n.shown)}
+    rest = set(stem_list(text)) - own_stems
+    if not named or not rest:
+        return None
+    about = _about_the_same(rest, material, _SAME_DEED)
+    for name in named:
+        found = None
+        for sentence, _ in about:
+            there = _names(sentence.text)
+            held = f" {flat_words(_context(sentence, material))} "
+            if any(name.same(n) for n in there) or f" {' '.join(name.words)} " in held:
+                found = None
+                break
+            free = [n for n in there if n.role == name.role and not any(n.same(other) for other in named)]
+            if name.words[-1] in held and not any(n.words[-1] == name.words[-1] for n in free):
+                found = None
+                break
+            other = next((n for n in free if not n.near.isdisjoint(name.near - own_stems)), None)
+            if other is None:
+                found = None
+                break
+            found = found or Contradiction(name.shown, other.shown, sentence)
+        if found is not None:
+            return found
+    return None
+
+
+def _context(sentence: Sentence, material: ParsedPassages) -> str:
+    """A sentence with the one that it points back to and the headings above it: who "she" is."""
+    own = [s for s in material.sentences if s.passage == sentence.passage]
+    at = own.index(sentence)
+    first = at - points_back(sentence.text, Span(0, len(sentence.text)))
+    return " ".join(s.text for i, s in enumerate(own[: at + 1]) if i >= first or s.kind == "heading")
+
+
+# -- rows of tables ------------------------------------------------------------------------------------------
+
+
+def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:
+    """What the row that a claim names says otherwise; or the row, where it says just what is claimed."""
+    own = stem_list(text)
+    rows = [row for row in material.sentences if row.cells]
+    keys = [set(stem_list(_key(row).text)) for row in rows]
+    most = max((len(key) for key in keys if key <= set(own)), default=0)
+    named = [
+        row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= set(own)
+    ]
+    if not named:
+        return None, None
+    found: Contradiction | None = None
+    stands = False
+    for row in named:
+        other, holds = _against_row(text, own, row, [r for r in rows if _heads(r) == _heads(row)])
+        if holds:
+            return None, row
+        if other is None:  # Another table may have a row of that name, or the claim names two.
+            stands = True
+        found = other
+    return (None if stands else found), None
+
+
+def _key(row: Sentence) -> Cell:
+    """The cell that names a row: the first one with letters, behind the heading."""
+    own = [cell for cell in row.cells if cell.header] or list(row.cells[-1:])
+    return next((cell for cell in own if any(c.isalpha() for c in cell.text)), own[0])
+
+
+def _heads(row: Sentence) -> tuple[str, ...]:
+    return tuple(cell.header for cell in row.cells)
+
+
+def _against_row(
+    text: str, own: Sequence[str], row: Sentence, table: Sequence[Sentence]
+) -> tuple[Contradiction | None, bool]:
+    """As `_in_row`, for one of the rows that the claim names."""
+    key = _key(row)
+    values = [cell for cell in row.cells if cell.header and cell is not key]
+    about = set(stem_list(" ".join([key.text, *(c.text for c in row.cells if not c.header)])))
+    columns = [
+        c for c in values if not about.issuperset(head := set(stem_list(c.header))) and head & set(own)
+    ]
+    numbers = [n for n in _numbers(text) if not _agrees(n, _numbers(f"{key.text}; {_above(row)}"))]
+    said, explained = 0, about | {w for c in values for w in stem_list(c.header)}
+    for number in numbers:
+        cells = [c for c in values if _agrees(number, _numbers(c.text))]
+        if cells and (not columns or any(c in columns for c in cells) or _fit(number, columns) is None):
+            said += 1
+            explained |= {w for c in cells for w in stem_list(c.text)} | set(stem_list(number.shown))
+            continue
+        elsewhere = [
+            own
+            for other in table
+            for c, own in zip(other.cells, row.cells, strict=True)
+            if c.header and _agrees(number, _numbers(c.text))
+        ]
+        instead = _fit(number, columns or [c for c in values if c in elsewhere] or values)
+        # A bare number may number what no column holds.
+        if instead is not None and (number.value.dimension or elsewhere or cells):
+            return Contradiction(number.shown, instead.text, row), False
+    for i, cell in enumerate(row.cells):
+        words = stem_list(cell.text)
+        if cell not in values or not words or _numbers(cell.text):
+            continue
+        if _runs(words, own):
+            said += 1
+            explained |= set(words)
+            continue
+        for other in (r.cells[i].text for r in table):
+            swapped = stem_list(other)
+            values_too = any(_runs(swapped, stem_list(c.text)) for c in values)
+            short = 0 < len(swapped) <= _CELL_WORDS and not _numbers(other)
+            if short and _runs(swapped, own) and not values_too and not about.issuperset(swapped):
+                return Contradiction(other, cell.text, row), False
+    left = [w for w in own if w not in explained and not w[0].isdecimal()]
+    return None, said > 0 and len(left) <= _UNEXPLAINED and not _names_beside(text, row)
+
+
+def _above(row: Sentence) -> str:
+    return "; ".join(c.text for c in row.cells if not c.header)
+
+
+def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
+    """The first cell with a number of the same dimension that does not agree."""
+    for cell in cells:
+        there = _numbers(cell.text)
+        if (
+            there
+            and not _agrees(number, there)
+            and any(n.value.dimension == number.value.dimension for n in there)
+        ):
+            return cell
+    return None
+
+
+def _runs(words: Sequence[str], own: Sequence[str]) -> bool:
+    """Whether words stand side by side in others."""
+    return any(list(words) == list(own[i : i + len(words)]) for i in range(len(own) - len(words) + 1))
+
+
+def _names_beside(text: str, row: Sentence) -> bool:
+    """Whether a claim has a name that its row lacks."""
+    lower = row.text.lower()
+    return any(not any(w in lower for w in name.words) for name in _names(text))
