@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
-    from sage_langchain.grounding import GroundingChecker, marks_of
+    from sage_langchain.grounding import SageGrounding, marks_of
     from sage_langchain.inspection import inspect, inspect_many
     from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sage_langchain.text_splitter import SageTextSplitter
 
 __all__ = [
-    "GroundingChecker",
     "MiniLMEmbeddings",
     "SageChain",
     "SageCompressor",
+    "SageGrounding",
     "SagePruner",
     "SageRetriever",
     "SageTextSplitter",
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "GroundingChecker": "grounding",
     "MiniLMEmbeddings": "embeddings",
     "SageChain": "chain",
     "SageCompressor": "compressor",
+    "SageGrounding": "grounding",
     "SagePruner": "pruner",
     "SageRetriever": "retriever",
     "SageTextSplitter": "text_splitter",

@@ -1,53 +1,71 @@
-"""`GroundingChecker`: a Runnable that says which claims of an answer its documents support; no LLM."""
+"""`SageGrounding`: a Runnable that says what the documents of an answer support; no LLM."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.utils import AddableDict
 
 from sage_core.errors import InputError
+from sage_core.feedback import Veto
 from sage_core.verify import (
     AnswerMark,
-    Claim,
     LocalJudge,
+    check,
     checker,
-    claims_or_unsure,
+    correct_citations,
     mark_answer,
     shared_judge,
-    support,
 )
 from sage_langchain._messages import text_of
 
+_QUESTION = ("input", "question", "query")
+_CONTEXT = ("context", "documents", "source_documents", "docs")
+_ANSWER = ("answer", "result", "output", "response")
 
-class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
-    """Adds ``grounding`` to the output of a chain that answers from documents; calls no LLM.
 
-    The input is a mapping with ``answer`` (text or a message) and ``context`` (documents or texts), as
-    `SageChain` and LangChain's retrieval chains give; with ``input``, the question, short answers are read
-    together with it. The output is the input with ``grounding``: ``probability`` that all of the answer is
-    supported (None where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each
-    with its span in the answer and its evidence; see `sage_core.verify.Claim`.
+class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
+    """Adds a `sage_core.feedback.Verdict` to the output of a chain that answers from documents; calls no LLM.
+
+        chain = create_retrieval_chain(retriever, documents_chain) | SageGrounding()
+
+    The input is a mapping with the answer (text or a message), the documents or texts, and where there is one
+    the question, under the usual keys (``answer``, ``context``, ``input`` and their like). The output is the
+    input with ``verdict``, see `sage_core.verify.check`. A stream is passed on as it comes, its verdict last.
+    A check that fails leaves the answer as it is, with marks that say "unsure".
 
     Examples:
-        >>> from sage_core.verify import LocalJudge
-        >>> checker = GroundingChecker(LocalJudge(model=False))
-        >>> asked = {"answer": "It opened in 1932.", "context": ["It opened in 1932. It has eight lanes."]}
-        >>> checker.invoke(asked)["grounding"]["claims"][0]["evidence"]
-        [0, 18]
+        >>> grounding = SageGrounding(LocalJudge(model=False))
+        >>> context = ["The ferry leaves at seven and takes 40 minutes."]
+        >>> verdict = grounding.invoke({"answer": "It takes 55 minutes.", "context": context})["verdict"]
+        >>> verdict.accepted, verdict.marks[0].instead
+        (False, '40 minutes')
 
     Args:
         judge: Shared with the rest of the process where None.
         model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
+        veto: See `sage_core.feedback.FeedbackConfig`.
+        correct: Also correct the numbers of passages in the answer, see `sage_core.verify.correct_citations`.
 
     Raises:
-        InputError: For both.
+        InputError: For both a judge and a model.
     """
 
-    def __init__(self, judge: LocalJudge | None = None, *, model: Any = None) -> None:
+    def __init__(
+        self,
+        judge: LocalJudge | None = None,
+        *,
+        model: Any = None,
+        veto: Veto = "unsupported",
+        correct: bool = False,
+    ) -> None:
         self.judge = checker(judge, model) or shared_judge()
+        self.veto: Veto = veto
+        self.correct = correct
 
     def invoke(
         self,
@@ -58,30 +76,63 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
         """Check one answer.
 
         Raises:
-            InputError: For an input without ``answer`` or ``context``.
+            InputError: For an input without an answer or documents.
         """
         return self._call_with_config(self._checked, input, config, **kwargs)
 
+    def transform(
+        self,
+        input: Iterator[dict[str, Any]],  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """The pieces of a chain's output as they come, then what `invoke` adds to the whole."""
+        yield from self._transform_stream_with_config(input, self._passed, config, **kwargs)
+
+    async def atransform(
+        self,
+        input: AsyncIterator[dict[str, Any]],  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """`transform` for an async iterator; the judge computes in a thread."""
+        async for piece in self._atransform_stream_with_config(input, self._apassed, config, **kwargs):
+            yield piece
+
+    def _passed(self, pieces: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        whole = AddableDict()
+        for piece in pieces:
+            yield AddableDict(piece)
+            whole = whole + AddableDict(piece)
+        yield AddableDict(verdict=self._checked(whole)["verdict"])
+
+    async def _apassed(self, pieces: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        whole = AddableDict()
+        async for piece in pieces:
+            yield AddableDict(piece)
+            whole = whole + AddableDict(piece)
+        yield AddableDict(verdict=(await asyncio.to_thread(self._checked, whole))["verdict"])
+
     def _checked(self, fields: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(fields, Mapping) or "answer" not in fields or "context" not in fields:
-            raise InputError('the input is a mapping with "answer" and "context"')
-        answer, texts = text_of(fields["answer"]), _texts(fields["context"])
-        question = fields.get("input") or fields.get("question")
-        probability: float | None = None
-        answerable: float | None = None
+        answer, texts, question = _parts(fields)
+        verdict = check(question, texts, text_of(fields[answer]), judge=self.judge, veto=self.veto)
+        own = {answer: correct_citations(verdict.marks)} if self.correct else {}
+        return {**fields, **own, "verdict": verdict}
 
-        def judged() -> list[Claim]:
-            nonlocal probability, answerable
-            claims = self.judge.grounding(answer, texts)
-            probability = self.judge.supported(question, answer, texts) if question else support(claims)
-            answerable = self.judge.answerable(question, texts) if question else None
-            return claims
 
-        claims = [claim.to_dict() for claim in claims_or_unsure(judged, answer)]
-        return {
-            **fields,
-            "grounding": {"probability": probability, "answerable": answerable, "claims": claims},
-        }
+def _parts(fields: Any) -> tuple[str, list[str], str]:
+    """The key of the answer, the texts of the documents, and the question."""
+    if not isinstance(fields, Mapping):
+        raise InputError('the input is a mapping with "answer" and "context"')
+    answer, context, question = (
+        next((key for key in keys if key in fields), None) for keys in (_ANSWER, _CONTEXT, _QUESTION)
+    )
+    if answer is None or context is None:
+        raise InputError(
+            f'the input is a mapping with "answer" and "context", and has {", ".join(map(str, fields))}'
+        )
+    asked = fields[question] if question is not None else ""
+    return answer, _texts(fields[context]), asked if isinstance(asked, str) else text_of(asked)
 
 
 def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
@@ -105,11 +156,8 @@ def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tupl
         >>> mark.support, mark.passage, mark.evidence
         ('supported', 1, Span(start=0, end=26))
     """
-    if not isinstance(output, Mapping) or "answer" not in output or "context" not in output:
-        raise InputError('the output is a mapping with "answer" and "context"')
-    question = output.get("input") or output.get("question") or ""
-    answer = output["answer"]
-    return mark_answer(text_of(answer), _texts(output["context"]), question=str(question), judge=judge)
+    answer, texts, question = _parts(output)
+    return mark_answer(text_of(output[answer]), texts, question=question, judge=judge)
 
 
 def _texts(context: Sequence[Document | str] | str) -> list[str]:

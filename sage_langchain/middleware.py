@@ -16,9 +16,10 @@ from pydantic_core import to_jsonable_python
 
 from sage_core._checks import check_float
 from sage_core.errors import InputError, MissingExtraError
+from sage_core.feedback import Verdict
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.verify import Claim, LocalJudge, checker, claims_or_unsure
+from sage_core.verify import Claim, LocalJudge, check, checker, claims_or_unsure
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -232,7 +233,8 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     Each statement of the answer gets the probability that the passages support it. What is below
     ``threshold`` is marked, asked for again, or put before a person. An answer without any search, or in a
     language that the judge does not read, passes unchanged. The verdicts go with the message, in
-    ``additional_kwargs["sage_grounding"]``. Of a structured answer (``response_format``) the texts of five
+    ``additional_kwargs["sage_grounding"]``, a `sage_core.feedback.Verdict` of the whole among them. Of a
+    structured answer (``response_format``) the texts of five
     words or more are judged, at any depth; ``unjudged`` lists the other fields, which a log line names once.
     It is never marked, for its schema may not allow it.
 
@@ -314,19 +316,21 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         """Note the verdicts on the final answer, and mark it or hand it over."""
         if (fields := _noted_fields(state["messages"])) is not None:
             return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(state["messages"], self._claims(state, state["messages"]))
+        return self._noted(state["messages"], *self._answer_judged(state, state["messages"]))
 
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`after_model`; the judge computes in a thread."""
         messages = state["messages"]
         if (fields := _noted_fields(messages)) is not None:
             return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(messages, await asyncio.to_thread(self._claims, state, messages))
+        return self._noted(messages, *await asyncio.to_thread(self._answer_judged, state, messages))
 
     # -- parts ----------------------------------------------------------------------------------------
 
-    def _noted(self, messages: Sequence[AnyMessage], claims: Sequence[Claim]) -> dict[str, Any] | None:
-        if not claims:
+    def _noted(
+        self, messages: Sequence[AnyMessage], claims: Sequence[Claim], verdict: Verdict | None
+    ) -> dict[str, Any] | None:
+        if not claims or verdict is None:
             return None
         last = messages[-1]
         assert isinstance(last, AIMessage)
@@ -342,7 +346,11 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
                 content = _marked(content, ends)
         elif failed:
             content = _marked(content, ends)
-        verdicts = {"claims": [c.to_dict() for c in claims], "supported": not failed}
+        verdicts = {
+            "claims": [c.to_dict() for c in claims],
+            "supported": not failed,
+            "verdict": verdict.to_dict(),
+        }
         noted = {**last.additional_kwargs, "sage_grounding": verdicts}
         return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}
 
@@ -405,13 +413,19 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             results.setdefault(message.tool_call_id, _passages(message))
         return [passage for passages in results.values() for passage in passages or ()]
 
-    def _claims(self, state: Any, messages: Sequence[AnyMessage]) -> list[Claim]:
-        """The statements of a final answer; none where it is not one, or nothing was searched for."""
+    def _answer_judged(
+        self, state: Any, messages: Sequence[AnyMessage]
+    ) -> tuple[list[Claim], Verdict | None]:
+        """The statements of a final answer and its verdict; none where it is no answer, or from no search."""
         answer = messages[-1] if messages else None
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
-            return []
+            return [], None
         passages = self._passages_seen(state, messages)
-        return self._judged(answer.text, passages) if passages else []
+        if not passages:
+            return [], None
+        question = next((m.text for m in reversed(messages) if _is_from_user(m)), "")
+        verdict = check(question, passages, answer.text, judge=self._judge)
+        return self._judged(answer.text, passages), verdict
 
     def _unsupported(self, response: ModelResponse[Any], passages: Sequence[str]) -> list[Claim]:
         structured, answer = getattr(response, "structured_response", None), _answer(response)

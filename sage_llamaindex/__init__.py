@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
+    from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
     from sage_llamaindex.inspection import inspect, inspect_many
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
@@ -27,6 +28,7 @@ __all__ = [
     "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
     "SageFeedbackEvent",
+    "SageGroundedEngine",
     "SageMarkEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
@@ -41,6 +43,7 @@ __all__ = [
     "inspect",
     "inspect_many",
     "marks_of",
+    "verdict_of",
 ]
 
 _HOMES = {
@@ -48,6 +51,7 @@ _HOMES = {
     "LocalFaithfulnessEvaluator": "evaluator",
     "MiniLMEmbedding": "embedding",
     "SageFeedbackEvent": "events",
+    "SageGroundedEngine": "grounded",
     "SageMarkEvent": "events",
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",
@@ -62,6 +66,7 @@ _HOMES = {
     "inspect": "inspection",
     "inspect_many": "inspection",
     "marks_of": "query_engine",
+    "verdict_of": "grounded",
 }
 
 

@@ -69,6 +69,8 @@ class AnswerMark:
         evidence: The best supporting sentence in that passage.
         reason: What decided, in words; empty where nothing is claimed.
         instead: What the passages say in the place of a part of it; empty where they do not contradict it.
+        cited: Numbers of passages, from 1, that the answer cites in this part, as "[2]"; right where
+            ``passage`` plus 1 is among them. See `sage_core.verify.correct_citations`.
     """
 
     span: Span
@@ -79,6 +81,7 @@ class AnswerMark:
     evidence: Span | None = None
     reason: str = ""
     instead: str = ""
+    cited: tuple[int, ...] = ()
 
     @property
     def refuted(self) -> bool:
@@ -88,14 +91,15 @@ class AnswerMark:
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         evidence = None if self.evidence is None else list(self.evidence)
-        return {**asdict(self), "span": list(self.span), "evidence": evidence, "refuted": self.refuted}
+        spans = {"span": list(self.span), "evidence": evidence, "cited": list(self.cited)}
+        return {**asdict(self), **spans, "refuted": self.refuted}
 
     @classmethod
     def from_dict(cls, item: Mapping[str, Any]) -> AnswerMark:
         """The mark that `to_dict` wrote."""
         evidence = item.get("evidence")
         spans = {"span": Span(*item["span"]), "evidence": None if evidence is None else Span(*evidence)}
-        return cls(**{**_known(AnswerMark, item), **spans})
+        return cls(**{**_known(AnswerMark, item), **spans, "cited": tuple(item.get("cited", ()))})
 
 
 @dataclass(frozen=True, slots=True)

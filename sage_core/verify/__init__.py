@@ -6,7 +6,7 @@ from sage_core.verify.checkers import ModelJudge, checker
 from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
-from sage_core.verify.marks import mark_answer
+from sage_core.verify.marks import correct_citations, mark_answer
 from sage_core.verify.pruning import Pruned, SentencePruner
 from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
@@ -25,6 +25,7 @@ __all__ = [
     "check",
     "checker",
     "claims_or_unsure",
+    "correct_citations",
     "local_check",
     "mark_answer",
     "marked_stream",

@@ -49,7 +49,7 @@ class ModelJudge(LocalJudge):
     Claims, their evidence and contradictions are found as by `LocalJudge`, and so is `answerable`. A claim
     that stands in the passages word for word keeps a probability of at least .97.
 
-        checker = GroundingChecker(model="cross-encoder/nli-deberta-v3-base")
+        checker = SageGrounding(model="cross-encoder/nli-deberta-v3-base")
         evaluator = LocalFaithfulnessEvaluator(model="hhem")
 
     Examples:

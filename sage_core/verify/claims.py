@@ -59,6 +59,8 @@ _ABSTAINS = re.compile(
     r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
     r"(?:given|provided|found|available|made)\b)"
 )
+CITATION = re.compile(r"\s?\[(\d{1,3}(?:\s?[,;]\s?\d{1,3})*)\]")
+"""Numbers of passages as models write them: "[2]", "[1, 3]"."""
 QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 """A quotation."""
 _CLAUSE = re.compile(

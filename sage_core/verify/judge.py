@@ -19,12 +19,12 @@ from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.answerability import AnswerLocation, locate_answer
-from sage_core.verify.claims import MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
+from sage_core.verify.claims import CITATION, MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
-from sage_core.verify.support import VERBATIM_REASON, entailed_odds, score_claim
+from sage_core.verify.support import VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
 from sage_core.verify.words import question_words, stem_list, stems
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
@@ -166,12 +166,14 @@ class LocalJudge:
         material = parse_passages(checked_passages(passages))
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
         quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)] if readable else []
-        rows = [
-            score_claim(s, s.of(answer), material, any(q.start <= s.start and s.end <= q.end for q in quoted))
-            if readable
-            else None
-            for s in spans
-        ]
+        # The number of a passage is none of the claim's; spans stay true.
+        plain = CITATION.sub(lambda m: " " * len(m[0]), answer)
+        rows: list[ClaimScores | None] = [None for _ in spans]
+        if readable:
+            rows = [
+                score_claim(s, s.of(plain).strip(), material, any(q.start <= s.start < q.end for q in quoted))
+                for s in spans
+            ]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
         claims: list[Claim] = []
@@ -183,7 +185,7 @@ class LocalJudge:
             if logits is not None:
                 odds = entailed_odds(odds, counts.logit if counts.logit is not None else logits.pop(0))
             probability = min(counts.most, max(counts.least, chance(odds)))
-            claims.append(replace(counts.claim, probability=probability))
+            claims.append(replace(counts.claim, text=span.of(answer), probability=probability))
         return claims
 
     def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
@@ -214,6 +216,7 @@ class LocalJudge:
         claims = self.grounding(answer, passages)
         if claims and all(claim.reason == VERBATIM_REASON for claim in claims):
             return support(claims)  # Whatever else the passages say, they say this.
+        answer = CITATION.sub("", answer)
         if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
             whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
             probability = support(self.grounding(whole, passages))

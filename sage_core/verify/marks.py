@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.spans import Span
 from sage_core.verify.answerability import AnswerLocation
-from sage_core.verify.claims import Claim, claims_or_unsure
+from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.words import stem_list
@@ -56,7 +57,41 @@ def mark_answer(
         raise InputError("passages is a list of texts, not one text")
     own = judge if judge is not None else shared_judge()
     claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
-    return marks_between(answer, 0, len(answer), claims)
+    return tuple(_as_cited(m, passages) for m in marks_between(answer, 0, len(answer), claims))
+
+
+def _as_cited(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
+    """The mark with a passage that the answer cites, where that one has the evidence too."""
+    if mark.passage is None or mark.evidence is None or mark.passage + 1 in mark.cited:
+        return mark
+    evidence = mark.evidence.of(passages[mark.passage])
+    for i in (n - 1 for n in mark.cited if 0 < n <= len(passages)):
+        if (start := passages[i].find(evidence)) >= 0:
+            return replace(mark, passage=i, evidence=Span(start, start + len(evidence)))
+    return mark
+
+
+def correct_citations(marks: Sequence[AnswerMark]) -> str:
+    """The answer with "[2]" as its marks have it: renumbered, or struck where no passage supports a sentence.
+
+    Examples:
+        >>> passages = ["Seals live in the harbor.", "The ferry leaves the harbor at seven."]
+        >>> answer = "The ferry leaves the harbor at seven [1]. Its captain is called Ann Lee [2]."
+        >>> correct_citations(mark_answer(answer, passages))
+        'The ferry leaves the harbor at seven [2]. Its captain is called Ann Lee. [not in the passages]'
+    """
+    return "".join(map(_corrected, marks))
+
+
+def _corrected(mark: AnswerMark) -> str:
+    if not mark.cited or mark.support not in ("supported", "unsupported"):
+        return mark.text
+    if mark.support == "unsupported":
+        return f"{CITATION.sub('', mark.text)} [not in the passages]"
+    if mark.passage is None or mark.passage + 1 in mark.cited:
+        return mark.text
+    right = iter([f" [{mark.passage + 1}]"])  # once, where the first one stood
+    return CITATION.sub(lambda _: next(right, ""), mark.text)
 
 
 def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tuple[AnswerMark, ...]:
@@ -68,7 +103,9 @@ def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tu
         support = _support(claim)
         text = claim.span.of(answer)
         place = (claim.passage, claim.evidence)
-        mark = AnswerMark(claim.span, text, support, claim.probability, *place, claim.reason, claim.instead)
+        cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
+        known = (claim.probability, *place, claim.reason, claim.instead)
+        mark = AnswerMark(claim.span, text, support, *known, cited)
         result.append(mark)
         at = claim.span.end
     if at < end:
@@ -81,6 +118,7 @@ def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJ
     if (said := _YES_OR_NO.fullmatch(answer)) and (place := judge.locate(question, passages)) is not None:
         return [_affirmed(judge, question, answer, said[1].lower() == "yes", place)]
     claims = judge.grounding(answer, passages)
+    answer = CITATION.sub("", answer)
     if len(claims) != 1 or not question.strip() or len(stem_list(answer)) >= _SHORT:
         return claims
     (claim,) = claims

@@ -291,7 +291,7 @@ assert run(["train", "corpus"]) == 2
 
 
 # Lines of Python, blank ones and docstrings too. More is a decision: raise a number only together with its reason.
-BUDGET = {(CORE, *ADAPTERS): 30_800, ("sage_core/verify",): 4_000, (APP,): 16_200}
+BUDGET = {(CORE, *ADAPTERS): 31_000, ("sage_core/verify",): 4_050, (APP,): 16_200}
 
 
 @pytest.mark.parametrize(("packages", "most"), BUDGET.items(), ids=lambda value: str(value))

@@ -14,7 +14,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.feedback import FeedbackResult, Verdict
 from sage_core.verify import LocalJudge, StreamMarks, mark_answer, settled
-from sage_langchain import GroundingChecker, SageRetriever, create_sage_chain
+from sage_langchain import SageGrounding, SageRetriever, create_sage_chain
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat
@@ -156,10 +156,10 @@ def test_claims_of_a_judge_that_raises_are_unsure() -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_checks_of_chains_and_agents_hand_the_answer_on() -> None:
-    output = GroundingChecker().invoke({"input": QUESTION, "answer": ANSWER, "context": TEXTS})
-    assert output["answer"] == ANSWER and output["grounding"]["probability"] is None
-    (claim,) = output["grounding"]["claims"]
-    assert claim["text"] == ANSWER and "a bug of the judge" in claim["reason"]
+    output = SageGrounding().invoke({"input": QUESTION, "answer": ANSWER, "context": TEXTS})
+    assert output["answer"] == ANSWER and output["verdict"].probability is None
+    (mark,) = output["verdict"].marks
+    assert mark.text == ANSWER and mark.support == "unsure" and "a bug of the judge" in mark.reason
 
     agent = create_agent(ScriptedChat(replies=[ANSWER]), [], middleware=[SageGroundingMiddleware()])
     call = {"name": "search", "args": {"query": "lamp"}, "id": "1"}

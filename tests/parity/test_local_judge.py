@@ -9,7 +9,7 @@ from llama_index.core.evaluation import BaseEvaluator
 from sage_core import FeedbackConfig
 from sage_core.errors import InputError
 from sage_core.verify import LocalJudge
-from sage_langchain import GroundingChecker, SageCompressor, SageRetriever, create_sage_chain
+from sage_langchain import SageCompressor, SageGrounding, SageRetriever, create_sage_chain
 from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
 from tests.fakes.langchain import ListReranker, ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
@@ -17,7 +17,7 @@ from tests.fakes.llamaindex_engines import both, engine
 
 TEXT = "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic."
 JUDGE = LocalJudge(model=False)
-CHECKER = GroundingChecker(JUDGE)
+CHECKER = SageGrounding(JUDGE)
 
 
 class TestEvaluators:
@@ -64,18 +64,17 @@ class TestChecker:
         given = {"input": question, "answer": answer, "context": [Document(TEXT)]}
         output = (RunnableLambda(lambda _: given) | CHECKER).invoke(question)
         assert given.items() <= output.items() and await CHECKER.ainvoke(given) == output
-        grounding = output["grounding"]
-        first, second = grounding["claims"]
-        assert first["probability"] > second["probability"]
-        assert answer[slice(*first["span"])] == first["text"]
-        assert 0 < grounding["probability"] < first["probability"] and 0 < grounding["answerable"] < 1
+        verdict = output["verdict"]
+        first, second = [m for m in verdict.marks if m.text.strip()]
+        assert first.probability > second.probability
+        assert first.span.of(answer) == first.text
+        assert 0 < verdict.probability < first.probability
 
     def test_answers_and_contexts_of_other_kinds(self) -> None:
         message = AIMessage("It opened in 1932.")
         output = CHECKER.invoke({"answer": message, "context": [TEXT]})
-        assert output["grounding"]["probability"] > 0.5 and output["answer"] is message
-        assert output["grounding"]["answerable"] is None, "there is no question"
-        assert CHECKER.invoke({"answer": "", "context": "text"})["grounding"]["claims"] == []
+        assert output["verdict"].probability > 0.5 and output["answer"] is message
+        assert CHECKER.invoke({"answer": "", "context": "text"})["verdict"].marks == ()
         with pytest.raises(InputError, match="answer"):
             CHECKER.invoke({"answer": "It carries eight lanes."})
 
