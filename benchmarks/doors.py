@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from board import BUDGETS, RESAMPLES, Memory, Ranked, mark, recall, titled
 from development_sets import MORE_SAMPLES, SAMPLES, Corpus, corpora
 from numpy.typing import NDArray
-from pipelines import BUDGETS, RESAMPLES, Memory, Ranked, mark, recall, titled
 
 from sage_app import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder

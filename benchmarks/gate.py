@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from board import Memory, titled
 from development_sets import Corpus, corpora
 from numpy.typing import NDArray
-from pipelines import Memory, titled
 from sage_eval.gate import Outcome, compare, measure
 
 from sage_app.documents.reader import Document, parse_document

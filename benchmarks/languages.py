@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from board import BUDGETS, mark
 from development_sets import SAMPLES, Corpus, Question, corpora
 from doors import document_place
 from numpy.typing import NDArray
-from pipelines import BUDGETS, mark
 
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter

@@ -45,10 +45,10 @@ from typing import Any, Protocol
 
 import doors
 import numpy as np
+from board import titled
 from development_sets import Corpus, Question, _corpus
 from local_llm import LocalLLM, Prefix, missing
 from numpy.typing import NDArray
-from pipelines import titled
 
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.segmentation import Segmenter
@@ -645,7 +645,8 @@ def main() -> None:
     run = Run(
         reader, Lines(options.cache / "passages.jsonl"), Lines(options.cache / "scores.jsonl"), options.seed
     )
-    arms = [a for a in EVERY if not options.arms or a not in ARMS or any(part in a for part in options.arms)]
+    scale = (NOTHING, ORACLE)
+    arms = [a for a in EVERY if not options.arms or a in scale or any(part in a for part in options.arms)]
     again = [a for a in arms if (a in OURS and "ours" in options.again) or a in options.again]
     corpora = {name: questions(name, options.questions, options.seed) for name in options.sets}
     if not options.report:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from chunkers import overlapping, spaced
 from numpy.typing import NDArray
-from pipelines import overlapping, spaced
 
 from sage_app.documents import read_document
 from sage_core.embedding import MiniLMEmbedder
