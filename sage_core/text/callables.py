@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -25,96 +26,73 @@ def function_fingerprint(function: Callable[..., Any]) -> str | None:
     object with state, such as a bound method's, unless it has a text ``fingerprint`` of its own.
     """
     try:
-        described = _describe(function, frozenset())
+        return hashlib.sha256(json.dumps(_describe(function)).encode()).hexdigest()
     except _UnknowableError:
         return None
-    return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
-def _describe(value: Any, seen: frozenset[int]) -> Any:
-    """JSON-ready data that is equal for equal behavior."""
+def _describe(value: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
+    """JSON-ready data that is equal for equal behavior; ``seen`` are the functions around it."""
+    kind = type(value)
+
+    def parts(values: Iterable[Any]) -> list[Any]:
+        return [_describe(part, seen) for part in values]
+
     own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
     if isinstance(own, str) and own:
         return ["fingerprint", own]
+    if isinstance(value, _PLAIN):
+        return [kind.__name__, repr(value)]
+    if kind in (tuple, list):
+        return [kind.__name__, parts(value)]
+    if kind in (set, frozenset):
+        return ["set", sorted(map(json.dumps, parts(value)))]
+    if kind is dict:
+        return ["dict", parts(value.items())]
+    if isinstance(value, re.Pattern):
+        return ["pattern", repr(value.pattern), value.flags]
     if isinstance(value, partial):
-        bound = [_describe(part, seen) for part in (value.func, *value.args)]
-        return ["partial", bound, [[k, _describe(v, seen)] for k, v in sorted(value.keywords.items())]]
+        return ["partial", parts((value.func, *value.args)), parts(sorted(value.keywords.items()))]
+    if isinstance(value, CodeType):
+        return ["code", value.co_code.hex(), parts(value.co_consts), value.co_names, value.co_varnames]
     if isinstance(value, FunctionType):
         return _function(value, seen)
-    if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | type(None)):
-        return ["builtin", value.__module__, value.__qualname__]
-    if isinstance(value, type):
-        if "<" in value.__qualname__:  # defined in a function: its name says nothing
-            raise _UnknowableError
-        return ["class", value.__module__, value.__qualname__]
-    if isinstance(value, ModuleType):
-        return ["module", value.__name__]
-    return _plain(value, seen)
-
-
-def _plain(value: Any, seen: frozenset[int]) -> Any:
-    if isinstance(value, _PLAIN):
-        return [type(value).__name__, repr(value)]
-    if isinstance(value, CodeType):
-        return _code(value)
-    if type(value) in (tuple, list):
-        return [type(value).__name__, [_describe(part, seen) for part in value]]
-    if type(value) in (set, frozenset):
-        return ["set", sorted(json.dumps(_describe(part, seen)) for part in value)]
-    if type(value) is dict:
-        return ["dict", [[_describe(k, seen), _describe(v, seen)] for k, v in value.items()]]
-    if type(value).__module__ == "re":
-        return ["pattern", value.pattern if isinstance(value.pattern, str) else repr(value), value.flags]
+    builtin = isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | type(None))
+    # The name of a class that is defined in a function says nothing.
+    if builtin or (isinstance(value, type) and "<" not in value.__qualname__):
+        return ["name", value.__module__, value.__qualname__]
     raise _UnknowableError
 
 
-def _function(function: FunctionType, seen: frozenset[int]) -> Any:
-    if id(function) in seen:
+def _function(function: FunctionType, seen: frozenset[int]) -> list[Any]:
+    if id(function) in seen:  # it calls itself
         return ["again", function.__qualname__]
     seen = seen | {id(function)}
-    cells = []
+    code, cells = function.__code__, []
     for cell in function.__closure__ or ():
         try:
             cells.append(_describe(cell.cell_contents, seen))
         except ValueError:  # not filled yet
-            cells.append(None)
-    return [
-        "function",
-        _code(function.__code__),
-        [_describe(value, seen) for value in function.__defaults__ or ()],
-        [[k, _describe(v, seen)] for k, v in sorted((function.__kwdefaults__ or {}).items())],
-        cells,
-        _globals(function, seen),
-    ]
+            cells.append(["empty"])
+    defaults = _describe([function.__defaults__, sorted((function.__kwdefaults__ or {}).items())], seen)
+    read = [[name, _global(function, name, seen)] for name in _names(code) if name in function.__globals__]
+    return ["function", _describe(code), defaults, cells, read]
 
 
-def _code(code: CodeType) -> Any:
-    constants = [_describe(value, frozenset()) for value in code.co_consts]
-    names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars)]
-    return ["code", code.co_code.hex(), constants, names]
-
-
-def _globals(function: FunctionType, seen: frozenset[int]) -> Any:
+def _global(function: FunctionType, name: str, seen: frozenset[int]) -> list[Any]:
     """What the function reads from its module: values and functions there, of all else the kind."""
-    described = []
-    for name in _names(function.__code__):
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        if isinstance(value, FunctionType) and value.__module__ != function.__module__:
-            described.append([name, "function", value.__module__, value.__qualname__])
-            continue
-        try:
-            described.append([name, _describe(value, seen)])
-        except _UnknowableError:
-            described.append([name, "object", type(value).__module__, type(value).__qualname__])
-    return described
+    value = function.__globals__[name]
+    if isinstance(value, ModuleType):
+        return ["module", value.__name__]
+    if isinstance(value, FunctionType) and value.__module__ != function.__module__:
+        return ["name", value.__module__, value.__qualname__]
+    try:
+        return _describe(value, seen)
+    except _UnknowableError:
+        return ["object", type(value).__module__, type(value).__qualname__]
 
 
-def _names(code: CodeType) -> list[str]:
-    """Names looked up by the code, inner functions included, each once."""
-    names = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names.update(dict.fromkeys(_names(constant)))
-    return list(names)
+def _names(code: CodeType) -> dict[str, None]:
+    """Names looked up by the code, inner functions included, in their order."""
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return dict.fromkeys([*code.co_names, *(name for names in inner for name in names)])
