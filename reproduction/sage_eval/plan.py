@@ -12,8 +12,7 @@ from sage_app.answers import Answerer, ExtractiveAnswerer
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, server_url
-from sage_core.llm.failures import redact_url
+from sage_core.llm.transport import OPENAI_URL, api_key, redact_url, server_url
 from sage_core.ranking import named_reranker
 from sage_eval.datasets import dataset_names, load_dataset
 from sage_eval.datasets.load import PREFIX

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError
-from sage_core.llm.failures import MalformedReplyError, redact_url
-from sage_core.llm.request import Attempts
-from sage_core.llm.transport import Clients, run_blocking
+from sage_core.llm.attempts import Attempts, MalformedReplyError
+from sage_core.llm.transport import Clients, redact_url, run_blocking
 from sage_core.llm.usage import TokenUsage, estimate_tokens
 from sage_core.text.tokens import without_lone_surrogates
 

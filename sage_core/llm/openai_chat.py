@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError
-from sage_core.llm.access import server_url
-from sage_core.llm.failures import redact_url, transport_errors
+from sage_core.llm.attempts import (
+    Attempts,
+    EmptyReplyError,
+    MalformedReplyError,
+    OutOfTimeError,
+    transport_errors,
+)
 from sage_core.llm.messages import Completion, Message
-from sage_core.llm.request import Request, StreamedReply, arguments
-from sage_core.llm.transport import Clients, OutOfTimeError, iterate_blocking, run_blocking
+from sage_core.llm.transport import Clients, iterate_blocking, redact_url, run_blocking, server_url
+from sage_core.llm.usage import TokenUsage, estimate_usage
+from sage_core.text.tokens import without_lone_surrogates
+
+_log = logging.getLogger(__name__)
+
+# Settings some servers and models refuse; left out (or renamed) from then on, rather than failing.
+_ADAPTABLE = ("response_format", "temperature", "max_tokens", "stream_options")
 
 
 class OpenAIChat:
@@ -180,3 +193,139 @@ class OpenAIChat:
 def check_reply_limit(value: int) -> int:
     """``value`` as a limit in bytes; InputError for anything but a whole number of at least 1."""
     return check_int("max_reply_bytes", value, minimum=1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Request(Attempts):
+    """A chat request while it is tried.
+
+    ``refused`` are settings that this server refuses; shared with the adapter, which remembers them.
+    """
+
+    arguments: dict[str, Any]
+    messages: Sequence[Message]
+    refused: set[str]
+
+    def __post_init__(self) -> None:
+        Attempts.__post_init__(self)  # super() does not work in a dataclass with slots
+        for name in self.refused & self.arguments.keys():
+            self._leave_out(name)
+
+    def adapt(self, said: str) -> bool:
+        """Leave out the setting a refusal is about; False where it is about none of them."""
+        name = next((n for n in _ADAPTABLE if n in self.arguments and n in said), None)
+        if name is None and "response_format" in self.arguments:
+            # Servers without structured output refuse it in many words; the prompt asks for JSON anyway.
+            name = "response_format"
+        if name is None:
+            return False
+        _log.info("%s refuses %s; asking without it from now on", self.where, name)
+        self.refused.add(name)
+        self._leave_out(name)
+        return True
+
+    def _leave_out(self, name: str) -> None:
+        value = self.arguments.pop(name)
+        if name == "max_tokens":
+            self.arguments["max_completion_tokens"] = value
+
+    def completion(self, reply: Any) -> Completion:
+        """The text and tokens of a whole reply.
+
+        Raises:
+            MalformedReplyError: Where it has no choice or no text.
+            EmptyReplyError: Where it has no text and says why.
+        """
+        choices = getattr(reply, "choices", None)
+        if not isinstance(choices, list) or not choices:
+            raise MalformedReplyError("no choices in the reply")
+        choice = choices[0]
+        message = getattr(choice, "message", None)
+        reason = getattr(choice, "finish_reason", None)
+        text = getattr(message, "content", None)
+        if text is None:
+            text = getattr(message, "refusal", None)
+        if not isinstance(text, str):
+            raise _no_text(reason)
+        text = without_lone_surrogates(text)
+        return Completion(text, self.usage(getattr(reply, "usage", None), text), reason)
+
+    def usage(self, reported: Any, text: str) -> TokenUsage:
+        """The server's count, or our estimate, marked so."""
+        prompt = getattr(reported, "prompt_tokens", None)
+        completion = getattr(reported, "completion_tokens", None)
+        if isinstance(prompt, int) and isinstance(completion, int) and min(prompt, completion) >= 0:
+            return TokenUsage(prompt, completion, 1)
+        return estimate_usage((m.content for m in self.messages), text)
+
+
+def _no_text(reason: str | None) -> MalformedReplyError | EmptyReplyError:
+    """The error of a reply without text; asking again mends it only where the reply gives no reason."""
+    if reason in ("length", "content_filter"):
+        return EmptyReplyError(f"no text, finish_reason={reason!r}: raise max_tokens, or reword the question")
+    return MalformedReplyError("no text in the reply")
+
+
+@dataclass(slots=True)
+class StreamedReply:
+    """Collects a streamed reply."""
+
+    request: Request
+    pieces: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    reported: Any = None
+
+    def take(self, event: Any) -> str:
+        """The text a stream event adds, mostly a word or none."""
+        self.reported = getattr(event, "usage", None) or self.reported
+        choices = getattr(event, "choices", None)
+        if not isinstance(choices, list) or not choices:
+            return ""
+        self.finish_reason = getattr(choices[0], "finish_reason", None) or self.finish_reason
+        delta = getattr(choices[0], "delta", None)
+        piece = getattr(delta, "content", None) or getattr(delta, "refusal", None)
+        if not isinstance(piece, str):
+            return ""
+        piece = without_lone_surrogates(piece)
+        self.pieces.append(piece)
+        return piece
+
+    def whole(self) -> Completion:
+        """The whole reply, once the stream has ended.
+
+        Raises:
+            MalformedReplyError: Where it ended without saying that it was at its end, or without a word.
+            EmptyReplyError: Where it has no text and says why.
+        """
+        if self.finish_reason is None and self.reported is None:
+            raise MalformedReplyError("the stream ended in the middle")
+        if not self.pieces:
+            raise _no_text(self.finish_reason)
+        text = "".join(self.pieces)
+        return Completion(text, self.request.usage(self.reported, text), self.finish_reason)
+
+
+def arguments(
+    model: str,
+    messages: Sequence[Message],
+    *,
+    schema: Mapping[str, object] | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    stream: bool,
+) -> dict[str, Any]:
+    """Arguments for ``chat.completions.create``."""
+    structure = None
+    if schema is not None:
+        form = {"name": str(schema.get("title", "reply")), "schema": dict(schema), "strict": True}
+        structure = {"type": "json_schema", "json_schema": form}
+    request = {
+        "model": model,
+        "messages": [{"role": m.role, "content": without_lone_surrogates(m.content)} for m in messages],
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "response_format": structure,
+        "stream": stream or None,
+        "stream_options": {"include_usage": True} if stream else None,
+    }
+    return {name: value for name, value in request.items() if value is not None}

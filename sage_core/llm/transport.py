@@ -8,20 +8,21 @@ functions run it in an event loop that one thread of the process keeps (`run_blo
 from __future__ import annotations
 
 import asyncio
+import base64
 import concurrent.futures
 import importlib
+import os
 import threading
-import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
-from sage_core.errors import LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, login_secrets, server_url, without_login
-from sage_core.llm.failures import RedirectRefusedError, ReplyTooLargeError, redact_url
+from sage_core.errors import InputError, LLMError, MissingExtraError
+from sage_core.llm.attempts import RedirectRefusedError, ReplyTooLargeError
 
+OPENAI_URL = "https://api.openai.com/v1"
 T = TypeVar("T")
 _END: Any = object()
 
@@ -29,40 +30,77 @@ _END: Any = object()
 _COMPRESSION = 16
 
 
-class OutOfTimeError(Exception):
-    """A call's deadline has passed."""
+def check_url(url: str) -> None:
+    """Raise InputError for what is no address of a server."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.netloc)
+    except (ValueError, TypeError, AttributeError):  # ValueError: a broken IPv6 address
+        usable = False
+    if not usable:
+        shown = str(url).rpartition("@")[2].partition("?")[0]  # without user, password and query
+        raise InputError(
+            f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
+            "http://localhost:11434/v1"
+        )
 
 
-class Budget:
-    """The seconds that one call may take in all."""
+def redact_url(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
 
-    def __init__(self, seconds: float) -> None:
-        self.left = seconds
 
-    async def spend(self, awaitable: Awaitable[T]) -> T:
-        """Await, and take off what it took; time between two calls of this method does not count.
+def server_url(value: str | None) -> str:
+    """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address."""
+    url = value or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    check_url(url)
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:  # logs and pickles would hold it, and paths be joined to it
+        host = parts.netloc.rpartition("@")[2]
+        raise InputError(
+            f"the address of {host} ends in a query (after '?' or '#'), where a key would show in logs: "
+            "leave it out, and give the key as api_key or OPENAI_API_KEY"
+        )
+    return url
 
-        Raises:
-            OutOfTimeError: Where nothing is left; what was awaited is cancelled.
-        """
-        started = time.monotonic()
-        task = asyncio.ensure_future(awaitable)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=max(self.left, 0.0))
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            raise
-        finally:
-            self.left -= time.monotonic() - started
-        if not done:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            raise OutOfTimeError
-        try:
-            return task.result()
-        finally:
-            del task  # an error has this frame in its traceback: a cycle that would keep all callers' data
+
+def without_login(url: str) -> tuple[str, str | None]:
+    """An address without its user and password, and these as an Authorization header; None where it has none.
+
+    An address ends up in logs, errors and pickles; a header does not.
+
+    Examples:
+        >>> without_login("http://ann:secret@localhost:8000/v1")
+        ('http://localhost:8000/v1', 'Basic YW5uOnNlY3JldA==')
+    """
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    if not login:
+        return url, None
+    user, _, password = login.partition(":")
+    header = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), f"Basic {header}"
+
+
+def login_secrets(header: str | None) -> tuple[str, ...]:
+    """What no message may repeat of an Authorization header: the password too, plain and as in an address."""
+    sent = (header or "").rpartition(" ")[2]
+    try:
+        password = base64.b64decode(sent, validate=True).decode().partition(":")[2]
+    except ValueError:  # A token.
+        password = ""
+    # To blot out fewer characters would blot out the message.
+    return tuple(text for text in (sent, password, quote(password, safe="")) if len(text) >= 4)
+
+
+def api_key(value: str | None) -> str | None:
+    """The key given, else OPENAI_API_KEY; None where there is none. InputError for what can be no key."""
+    key = (value or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
+    if not (key.isascii() and key.isprintable()):
+        raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
+    return key or None
 
 
 class Clients:

@@ -9,10 +9,16 @@ from typing import Any, Literal
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, LLMError, MissingExtraError, RerankerError
-from sage_core.llm.access import login_secrets, without_login
-from sage_core.llm.failures import check_url, redact_url
-from sage_core.llm.request import Attempts
-from sage_core.llm.transport import limit_reply, run_blocking, stay_on_host
+from sage_core.llm.attempts import Attempts
+from sage_core.llm.transport import (
+    check_url,
+    limit_reply,
+    login_secrets,
+    redact_url,
+    run_blocking,
+    stay_on_host,
+    without_login,
+)
 from sage_core.ranking.protocol import check_request
 from sage_core.selection import SCALES, Scale
 

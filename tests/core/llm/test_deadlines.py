@@ -91,7 +91,7 @@ def test_the_reader_of_a_stream_may_take_its_time(monkeypatch: pytest.MonkeyPatc
         stream = OpenAIChat("m", base_url=server.base_url, api_key="k", timeout=20.0).stream(HELLO)
         assert next(stream) == "one "
         late = SimpleNamespace(monotonic=lambda: time.monotonic() + 30)  # half a minute later
-        monkeypatch.setattr("sage_core.llm.transport.time", late)
+        monkeypatch.setattr("sage_core.llm.attempts.time", late)
         assert [*stream][-1].text == "one two three"  # type: ignore[union-attr]
 
 

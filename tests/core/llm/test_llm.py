@@ -152,7 +152,7 @@ def test_retry_after_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
     async def pause(self: object, seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("sage_core.llm.request.Request.pause", pause)
+    monkeypatch.setattr("sage_core.llm.openai_chat.Request.pause", pause)
     with LLMServer(
         [Reply(status=429, headers={"retry-after": "7"}), Reply(status=500), Reply(status=500), "x"]
     ) as s:

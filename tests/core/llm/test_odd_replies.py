@@ -12,7 +12,7 @@ from sage_app import LLMAnswerer, Sage
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.errors import InputError, LLMError, RerankerError
 from sage_core.llm import Message, OpenAIChat
-from sage_core.llm.access import without_login
+from sage_core.llm.transport import without_login
 from sage_core.ranking import RemoteReranker
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage

@@ -1,5 +1,6 @@
 """The HTTP reranker against a real server on this machine."""
 
+import asyncio
 import json
 import math
 import pickle
@@ -46,7 +47,8 @@ def waits(monkeypatch):
     async def sleep(duration):
         seconds.append(duration)
 
-    monkeypatch.setattr("sage_core.llm.request.asyncio", types.SimpleNamespace(sleep=sleep))
+    own = types.SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+    monkeypatch.setattr("sage_core.llm.attempts.asyncio", own)
     return seconds
 
 

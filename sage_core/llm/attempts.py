@@ -1,16 +1,22 @@
-"""What can go wrong with an OpenAI-compatible server: in our words, without the key, and whether to retry."""
+"""One call of a server while it is tried: what went wrong, whether and when to try again, and its time."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from sage_core.errors import InputError
+from sage_core.errors import LLMError
+
+T = TypeVar("T")
+R = TypeVar("R")
+_log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE = 8.0
 _LONGEST_RETRY_AFTER = 60.0
@@ -63,28 +69,6 @@ def redact(text: str, *secrets: str) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return _SECRET.sub("***", text)
-
-
-def check_url(url: str) -> None:
-    """Raise InputError for what is no address of a server."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.netloc)
-    except (ValueError, TypeError, AttributeError):  # ValueError: a broken IPv6 address
-        usable = False
-    if not usable:
-        shown = str(url).rpartition("@")[2].partition("?")[0]  # without user, password and query
-        raise InputError(
-            f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
-            "http://localhost:11434/v1"
-        )
-
-
-def redact_url(url: str) -> str:
-    """A URL without user, password and query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
 
 
 def out_of_time(timeout: float) -> str:
@@ -158,3 +142,117 @@ def backoff_seconds(attempt: int, backoff: float, retry_after: float | None) -> 
     if retry_after is not None:
         return retry_after
     return float(min(backoff * 2 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
+
+
+class OutOfTimeError(Exception):
+    """A call's deadline has passed."""
+
+
+class Budget:
+    """The seconds that one call may take in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    async def spend(self, awaitable: Awaitable[T]) -> T:
+        """Await, and take off what it took; time between two calls of this method does not count.
+
+        Raises:
+            OutOfTimeError: Where nothing is left; what was awaited is cancelled.
+        """
+        started = time.monotonic()
+        task = asyncio.ensure_future(awaitable)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=max(self.left, 0.0))
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        finally:
+            self.left -= time.monotonic() - started
+        if not done:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise OutOfTimeError
+        try:
+            return task.result()
+        finally:
+            del task  # an error has this frame in its traceback: a cycle that would keep all callers' data
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempts:
+    """The attempts of one call, the pauses between them, and the time they have.
+
+    ``where`` names the model and server in messages, from which ``secrets`` are kept out.
+    """
+
+    where: str
+    max_retries: int
+    backoff: float
+    timeout: float
+    secrets: Sequence[str] = field(repr=False)
+    failed: int = 0
+    budget: Budget = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.timeout)
+
+    def after(self, error: Exception, *, begun: bool = False) -> float | LLMError:
+        """What to do after a failed attempt: seconds to wait before the next, or the error to raise.
+
+        The error is returned, not raised, so that it carries no trace of the client's own error, whose
+        request holds the key. ``begun``: part of the reply was handed on, and a retry would repeat it.
+        """
+        broke = "the reply broke off: " if begun else ""
+        if isinstance(error, OutOfTimeError):
+            return LLMError(f"{self.where}: {broke}{out_of_time(self.timeout)}", retryable=True)
+        failure = classify(error, timeout=self.timeout, secrets=self.secrets)
+        if failure.refused is not None and not begun and self.adapt(failure.refused):
+            return 0.0
+        if begun:
+            return LLMError(f"{self.where}: {broke}{failure.message}", retryable=True)
+        if not failure.retryable or self.failed >= self.max_retries:
+            tries = f" (tried {self.failed + 1} times)" if self.failed else ""
+            return LLMError(f"{self.where}: {failure.message}{tries}", retryable=failure.retryable)
+        self.failed += 1
+        pause = backoff_seconds(self.failed, self.backoff, failure.retry_after)
+        if pause >= self.budget.left:
+            return LLMError(
+                f"{self.where}: {failure.message} (the next attempt, in {pause:.3g} s, would go over the "
+                f"timeout of {self.timeout:g} s)",
+                retryable=True,
+            )
+        _log.info("%s: %s; retry %d in %.2f s", self.where, failure.message, self.failed, pause)
+        return pause
+
+    async def run(self, send: Callable[[], Awaitable[R]], read: Callable[[R], T]) -> T:
+        """What ``read`` makes of the reply, after as many attempts as it takes and is allowed.
+
+        Raises:
+            LLMError: Where no attempt succeeded.
+        """
+        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
+        while True:
+            try:
+                return read(await self.budget.spend(send()))
+            except errors as error:
+                outcome = self.after(error)
+            try:
+                await self.pause(outcome)
+            finally:
+                del outcome  # else an error and this frame would keep each other, and the callers' data
+
+    async def pause(self, outcome: float | LLMError) -> None:
+        """Wait before the next attempt, or raise what ends the call."""
+        if not isinstance(outcome, LLMError):
+            await self.budget.spend(asyncio.sleep(outcome))
+            return
+        try:
+            raise outcome
+        finally:
+            del outcome  # as in `run`
+
+    def adapt(self, said: str) -> bool:
+        """Change the request after a refusal so that the server takes it; False where that cannot be done."""
+        return False
