@@ -30,7 +30,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, StopOn, Veto
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.feedback.types import LOOP_SETTINGS
-from sage_core.selection import SelectionConfig
+from sage_core.selection import SelectionConfig, SelectionSettings
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._runnables import CheckedModel, Instance, query_of
@@ -312,7 +312,7 @@ def create_sage_chain(
     selection = SelectionConfig.from_keywords(settings)
     for name in settings:
         if name not in SageChain.model_fields:
-            near = near_match(name, [*SageChain.model_fields, "selection", *SelectionConfig().keywords])
+            near = near_match(name, [*SageChain.model_fields, *SelectionSettings.__annotations__])
             raise InputError(f"create_sage_chain has no setting {name!r}{near}")
     if selection is not None:
         retriever = as_sage_retriever(retriever, selection)

@@ -38,6 +38,7 @@ from sage_core.selection import (
     ScaleName,
     Selection,
     SelectionConfig,
+    SelectionSettings,
     finite_score,
     rank_order,
     read_scores,
@@ -125,7 +126,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     top_n: int | None = None
     selection: Instance[SelectionConfig] = Field(default_factory=SelectionConfig, repr=False)
 
-    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionConfig().keywords)
+    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionSettings.__annotations__)
 
     # Kept, because it warns once.
     _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)

@@ -22,7 +22,7 @@ from sage_core.errors import InputError
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
-from sage_core.selection import SelectionConfig
+from sage_core.selection import SelectionSettings
 from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, SageCompressor, texts_of, without_header
@@ -62,7 +62,10 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    _more_arguments: ClassVar[tuple[str, ...]] = (*SageCompressor.model_fields, *SelectionConfig().keywords)
+    _more_arguments: ClassVar[tuple[str, ...]] = (
+        *SageCompressor.model_fields,
+        *SelectionSettings.__annotations__,
+    )
 
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)

@@ -48,18 +48,16 @@ _ADVICE = {
     "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
     "max_tokens": "use `chunk_size`, which counts characters unless `length_function` counts tokens",
     "min_tokens": "use `min_chunk_size`",
-    "coarse_tokens": "use `coarse_size`",
     "tokenizer": "use SageTextSplitter.from_huggingface_tokenizer(tokenizer)",
     "counter": "use `length_function`, a function from a text to its length",
     "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
 }
 
 # What the splitter calls a segmenter's settings.
-_SIZES = ("target_tokens", "max_tokens", "min_tokens", "coarse_tokens")
+_SIZES = ("target_tokens", "max_tokens", "min_tokens")
 _OWN_NAMES = {
     "max_tokens": "chunk_size",
     "min_tokens": "min_chunk_size",
-    "coarse_tokens": "coarse_size",
     "counter": "length_function",
 }
 
@@ -106,11 +104,10 @@ class SageTextSplitter(TextSplitter):
         min_chunk_size: Chunks shorter than this are joined to a neighbor where the limit allows. None takes
             the segmenter's own.
         threshold: Two sentences stay together where the model gives at least this probability (paper: ss).
-        coarse_size: Size of the window that is segmented further (paper: l). None takes the segmenter's own.
-        strategy: ``"threshold"`` (the paper's) or ``"optimal"``. None takes the segmenter's own.
         model: Name of a bundled model, a folder, or a `BoundaryModel`.
         sentences: A sentence splitter: from a text to ``(start, end)`` pairs.
-        segmenter: A ready `Segmenter`, which then decides everything; no other setting may be given with it.
+        segmenter: A ready `Segmenter`, which then decides everything, as one with the paper's settings
+            (``strategy="threshold"``) does; no other setting may be given with it.
 
     Raises:
         InputError: For settings out of range (it is a ValueError too).
@@ -133,8 +130,6 @@ class SageTextSplitter(TextSplitter):
         target_tokens: int | Size | None = None,
         min_chunk_size: int | None = None,
         threshold: float | None = None,
-        coarse_size: int | None = None,
-        strategy: Literal["threshold", "optimal"] | None = None,
         model: str | BoundaryModel = "default",
         sentences: SentenceSplitter | None = None,
         segmenter: Segmenter | None = None,
@@ -156,8 +151,6 @@ class SageTextSplitter(TextSplitter):
             "max_tokens": chunk_size,
             "min_tokens": min_chunk_size,
             "threshold": threshold,
-            "coarse_tokens": coarse_size,
-            "strategy": strategy,
             "sentences": sentences,
             "model": None if model == "default" else model,
             "counter": _counter(chunk_size, length_function),
@@ -178,9 +171,6 @@ class SageTextSplitter(TextSplitter):
             chunk_size,
             target_tokens=target_tokens,
             min_tokens=min_chunk_size,
-            coarse_tokens=coarse_size,
-            strategy=strategy,
-            unit=CHARACTERS_PER_TOKEN if counts_characters else 1,
             names=_OWN_NAMES,
         )
         other_settings = {name: value for name, value in settings.items() if name not in _SIZES}

@@ -121,13 +121,6 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         default=None,
         description="Keep two sentences together where P(same) is at least this. None: 0.55.",
     )
-    coarse_tokens: int | None = Field(
-        default=None,
-        description="Size of the coarse windows of strategy 'threshold'. None: 400.",
-    )
-    strategy: Literal["threshold", "optimal"] | None = Field(
-        default=None, description="How probabilities become chunks. None: the segmenter's default."
-    )
     tokenizer: str | None = Field(
         default=None,
         description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words', 'chars' or a "
@@ -222,8 +215,10 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         Raises:
             InputError: For a file that cannot be read, an unknown setting, or one out of its range.
         """
-        arguments = {"tokenizer": "bert", **load_settings(settings).segmenter}
-        return cls(**{**arguments, **others})
+        loaded = load_settings(settings)
+        if loaded.segmenter.keys() & {"strategy", "coarse_tokens"}:  # no arguments here
+            return cls(segmenter=loaded.make_segmenter(), **others)
+        return cls(**{"tokenizer": "bert", **loaded.segmenter, **others})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
@@ -259,7 +254,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
-        names = ("target_tokens", "max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
+        names = ("target_tokens", "max_tokens", "min_tokens", "threshold")
         arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
         counter = self.tokenizer or self._pickled_counter or chosen_tokenizer()
         made_from = (
@@ -285,9 +280,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
                 "SageNodeParser.from_dict(data, segmenter=...)"
             )
         else:
-            sizes = {name: value for name, value in arguments.items() if name != "threshold"}
-            others = {name: arguments[name] for name in ("threshold", "strategy") if name in arguments}
-            active = Segmenter(self.model, counter=counter, **others, **chunk_sizes(self.chunk_size, **sizes))
+            others = {"threshold": arguments.pop("threshold")} if "threshold" in arguments else {}
+            sizes = chunk_sizes(self.chunk_size, **arguments)
+            active = Segmenter(self.model, counter=counter, **others, **sizes)
         self._active = active
         self._made_from = made_from
         return self

@@ -47,6 +47,7 @@ from sage_core.selection import (
     ScoreReading,
     Selection,
     SelectionConfig,
+    SelectionSettings,
     finite_score,
     rank_order,
     read_scores,
@@ -182,7 +183,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """Name in serialized form."""
         return "SageNodePostprocessor"
 
-    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionConfig().keywords)
+    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionSettings.__annotations__)
 
     @classmethod
     def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:

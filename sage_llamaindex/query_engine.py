@@ -90,7 +90,6 @@ RENAMED = {
     "max_retries": "use `max_rounds`, which counts the first answer too: max_retries + 1",
     "evaluator": "use `critic`, which takes an evaluator as well",
     "query_evaluator": "use `critic`, which takes an evaluator as well",
-    "policy": 'use loop=FeedbackConfig(policy="paper") of sage_core.feedback',
     "max_tokens": "use `max_llm_tokens` for the whole loop, `max_context_tokens` for the nodes shown",
     "similarity_top_k": "use `candidates`, how many nodes are ranked",
 }

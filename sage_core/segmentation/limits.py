@@ -160,9 +160,6 @@ def chunk_sizes(
     target_tokens: int | Size | None = None,
     max_tokens: int | None = None,
     min_tokens: int | None = None,
-    coarse_tokens: int | None = None,
-    strategy: Strategy | None = None,
-    unit: int = 1,
     names: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Size arguments of a ``Segmenter`` for a framework's ``chunk_size``: limit, and two thirds the mean.
@@ -170,9 +167,7 @@ def chunk_sizes(
     So a number that somebody brings along from another splitter gives chunks of about the size it gave there.
 
     Without ``chunk_size`` the others stand as they are. With it, ``target_tokens`` comes before two thirds of
-    it, a lower ``max_tokens`` before it, and with ``"threshold"`` ``coarse_tokens`` is by default no less.
-    ``unit`` is what one token is in the caller's unit: `CHARACTERS_PER_TOKEN` for characters; ``names`` are
-    as for `Limits.checked`.
+    it, and a lower ``max_tokens`` before it. ``names`` are as for `Limits.checked`.
 
     Raises:
         InputError: As `Limits.checked`, in the caller's own names.
@@ -187,10 +182,7 @@ def chunk_sizes(
                     f"max_tokens={max_tokens} does nothing above chunk_size={chunk_size}", stacklevel=3
                 )
             most = min(max_tokens, chunk_size)
-    if strategy == "threshold":
-        if coarse_tokens is None:
-            coarse_tokens = max(DEFAULT_COARSE_TOKENS * unit, most or 0)
-    elif chunk_size is not None and max_tokens is None and target_tokens is None:
+    if chunk_size is not None and max_tokens is None and target_tokens is None:
         target_tokens = target_of(chunk_size)
         if min_tokens is not None:
             least = check_int(called["min_tokens"], min_tokens, minimum=0)
@@ -200,15 +192,8 @@ def chunk_sizes(
                     f"lower {called['min_tokens']} or raise chunk_size"
                 )
             target_tokens = max(target_tokens, least)
-    Limits.checked(coarse_tokens, 0.5, most, min_tokens, strategy or "optimal", target_tokens, names=names)
-    if strategy != "threshold":
-        coarse_tokens = None  # does nothing, which was said just now
-    sizes = {
-        "target_tokens": target_tokens,
-        "max_tokens": most,
-        "min_tokens": min_tokens,
-        "coarse_tokens": coarse_tokens,
-    }
+    Limits.checked(None, 0.5, most, min_tokens, "optimal", target_tokens, names=names)
+    sizes = {"target_tokens": target_tokens, "max_tokens": most, "min_tokens": min_tokens}
     return {name: value for name, value in sizes.items() if value is not None}
 
 

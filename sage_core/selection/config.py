@@ -24,6 +24,8 @@ from sage_core.selection.scales import Scale
 class SelectionSettings(TypedDict, total=False):
     """The keywords of every door that selects: a `SelectionConfig`, or its fields, which replace its own.
 
+    Of the fields ``gradient``, the paper's g, is the config's alone.
+
     Examples:
         >>> settings: SelectionSettings = {"min_k": 3, "max_context_tokens": 2000}
         >>> SelectionConfig(**settings).min_k
@@ -34,10 +36,13 @@ class SelectionSettings(TypedDict, total=False):
     rule: Rule | RuleName
     min_k: int | None
     max_k: int | None
-    gradient: float | None
     min_context_tokens: int | None
     empty_below: EmptyBelow
     max_context_tokens: int | None
+
+
+SELECTION_SETTINGS = tuple(name for name in SelectionSettings.__annotations__ if name != "selection")
+"""The fields of a `SelectionConfig` that every door takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ class SelectionConfig:
             InputError: Where ``selection`` is something else, or a value is out of its range.
         """
         whole = keywords.pop("selection", None)
-        settings = {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
+        settings = {name: keywords.pop(name) for name in SELECTION_SETTINGS if name in keywords}
         if isinstance(whole, Mapping):  # from a file, whose rule may have to be passed again
             return cls.from_dict({**whole, **settings})
         if whole is not None and not isinstance(whole, cls):

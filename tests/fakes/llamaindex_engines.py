@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sage_core.selection import Gradient
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
@@ -11,7 +12,7 @@ LADDER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2)
 def engine(llm: ScriptedLLM, *scores: float | None, **options: Any) -> SageQueryEngine:
     """An engine over fixed candidates that selects at least two of them."""
     options.setdefault(
-        "node_postprocessors", [SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")]
+        "node_postprocessors", [SageNodePostprocessor(min_k=2, rule=Gradient(0.99), scale="probability")]
     )
     return SageQueryEngine.from_args(FixedRetriever(*(scores or LADDER)), llm=llm, **options)
 

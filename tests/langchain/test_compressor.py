@@ -13,6 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from sage_core.errors import InputError
+from sage_core.selection import Gradient
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
 from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
@@ -192,7 +193,9 @@ async def test_langchain_compressors_that_write_scores_are_rerankers_too():
     assert compressor.score_scale == "probability"
     assert [
         d.metadata["n"]
-        for d in SageCompressor(reranker=stock, min_k=1, gradient=0.6).compress_documents(docs, "tea bees")
+        for d in SageCompressor(reranker=stock, min_k=1, rule=Gradient(0.6)).compress_documents(
+            docs, "tea bees"
+        )
     ] == [1]
 
 

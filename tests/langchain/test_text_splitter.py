@@ -114,7 +114,8 @@ def test_bad_arguments_are_named():
         ({"chunk_size": 10, "segmenter": Segmenter(HashModel())}, "chunk_size, length_function"),
         ({"min_chunk_size": -1}, "^min_chunk_size"),
         ({"chunk_size": 100, "min_chunk_size": 200}, "min_chunk_size"),
-        ({"chunk_size": 100, "coarse_size": 50, "strategy": "threshold"}, "coarse_size"),
+        ({"strategy": "threshold"}, "Segmenter"),
+        ({"coarse_tokens": 300}, "Segmenter"),
         ({"chunk_size": 1000, "target_tokens": 100}, "target_tokens"),
         ({"max_tokens": 100}, "chunk_size"),
     ],
@@ -124,10 +125,9 @@ def test_sizes_that_are_none_or_do_not_fit_are_named_as_the_user_named_them(sett
         SageTextSplitter(**settings)
 
 
-@pytest.mark.parametrize("settings", [{"chunk_size": 100, "chunk_overlap": 20}, {"coarse_size": 300}])
-def test_what_does_nothing_is_told_once_and_accepted(settings):
-    with pytest.warns(UserWarning, match="chunk_overlap|coarse_size") as told:
-        made = splitter(**settings)
+def test_what_does_nothing_is_told_once_and_accepted():
+    with pytest.warns(UserWarning, match="chunk_overlap") as told:
+        made = splitter(chunk_size=100, chunk_overlap=20)
     assert len(told) == 1 and made._chunk_overlap == 0
 
 
@@ -149,10 +149,7 @@ def test_sizes_alone_and_units():
     tokens = splitter()
     assert tokens.segmenter.counter.name == "bert"
     assert tokens._chunk_size == tokens.segmenter.max_tokens == Segmenter(HashModel()).max_tokens
-    wide = splitter(chunk_size=5000, length_function=word_length, strategy="threshold")
-    assert wide.segmenter.coarse_tokens == 5000
     assert splitter(chunk_size=7, length_function=word_length).segmenter.min_tokens <= 7
-    assert SageTextSplitter(coarse_size=50, strategy="threshold").segmenter.max_tokens == 50
 
 
 def test_every_argument_reaches_the_segmenter():
@@ -160,17 +157,15 @@ def test_every_argument_reaches_the_segmenter():
         chunk_size=50,
         min_chunk_size=5,
         threshold=0.7,
-        coarse_size=200,
-        strategy="threshold",
         keep_separator=True,
     )
     s = made.segmenter
     assert (s.max_tokens, s.min_tokens, s.threshold) == (50, 5, 0.7)
-    assert (s.coarse_tokens, s.strategy) == (200, "threshold")
     ready = Segmenter(HashModel(), max_tokens=33)
     assert SageTextSplitter(segmenter=ready).segmenter is ready
     lines = lambda text: text.splitlines(keepends=True)  # noqa: E731
-    whole = splitter(sentences=lines, threshold=1.0, strategy="threshold", min_chunk_size=0, chunk_size=200)
+    paper = Segmenter(HashModel(), sentences=lines, threshold=1.0, strategy="threshold", min_tokens=0)
+    whole = SageTextSplitter(segmenter=paper)
     assert whole.split_text("One. Two.\nThree. Four.") == ["One. Two.", "Three. Four."]
 
 

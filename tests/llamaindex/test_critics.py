@@ -29,12 +29,13 @@ from pydantic import BaseModel, ValidationError
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection import Gradient
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 
 
 def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+    sage = SageNodePostprocessor(min_k=2, rule=Gradient(0.99), scale="probability")
     return SageQueryEngine.from_args(
         FixedRetriever(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2),
         llm=options.pop("llm", None) or ScriptedLLM.of(list(answers)),

@@ -35,7 +35,7 @@ class TestSaving:
         [
             {},
             {"chunk_size": 77, "max_tokens": 60, "min_tokens": 5, "threshold": 0.4, "tokenizer": "words"},
-            {"strategy": "threshold", "coarse_tokens": 300, "include_metadata": False},
+            {"target_tokens": 50, "include_metadata": False},
         ],
     )
     def test_dict_and_json_round_trips(self, settings: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class TestCacheKeys:
             SageNodeParser(min_tokens=0),
             SageNodeParser(chunk_size=99),
             SageNodeParser(tokenizer="words"),
-            SageNodeParser(strategy="threshold"),
+            SageNodeParser(segmenter=Segmenter(strategy="threshold")),
             SageNodeParser(id_func=numbered_id),
             SageNodeParser(id_func=partial(prefixed_id, "a")),
             SageNodeParser(id_func=partial(prefixed_id, "b")),

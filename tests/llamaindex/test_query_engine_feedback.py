@@ -10,6 +10,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import BaseModel
 
+from sage_core.selection import Gradient
 from sage_llamaindex import SageFeedbackEvent, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored, trace_of
 from tests.fakes.llamaindex_engines import LADDER, both, engine
@@ -130,7 +131,7 @@ class Spy(LongContextReorder):
 class TestPostprocessors:
     async def test_those_before_see_all_once_those_after_every_selection(self) -> None:
         llm, before, after = ScriptedLLM.of(["a", "b"], [grade(2, 1), grade(9)]), Spy(label="before"), Spy()
-        sage = SageNodePostprocessor(min_k=2, max_k=8, scale="probability", gradient=0.99)
+        sage = SageNodePostprocessor(min_k=2, max_k=8, scale="probability", rule=Gradient(0.99))
         response = engine(llm, node_postprocessors=[before, sage, after]).query("q")
         assert before.calls == [("before", 10)]
         assert after.calls == [("", r.selection.cut) for r in trace_of(response).rounds]
@@ -150,7 +151,7 @@ class TestPostprocessors:
 
     async def test_where_later_postprocessors_leave_nothing_the_context_is_widened(self) -> None:
         llm = ScriptedLLM.of(["from three"])
-        sage = SageNodePostprocessor(min_k=2, scale="probability", gradient=0.99)
+        sage = SageNodePostprocessor(min_k=2, scale="probability", rule=Gradient(0.99))
         response = engine(llm, node_postprocessors=[sage, Spy(least=2)]).query("q")
         assert str(response) == "from three" and len(llm.asked("critic")) == 1
 

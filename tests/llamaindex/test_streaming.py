@@ -11,6 +11,7 @@ from llama_index.core.base.response.schema import AsyncStreamingResponse, Stream
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.utils import get_tokenizer
 
+from sage_core.selection import Gradient
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, trace_of
@@ -19,7 +20,7 @@ SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def engine(llm: ScriptedLLM, *scores: float, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+    sage = SageNodePostprocessor(min_k=2, rule=Gradient(0.99), scale="probability")
     given = {"node_postprocessors": [sage], "streaming": True, **options}
     return SageQueryEngine.from_args(FixedRetriever(*(scores or SCORES)), llm=llm, **given)
 

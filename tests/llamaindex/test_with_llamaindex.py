@@ -22,12 +22,13 @@ from llama_index.core.selectors import LLMSingleSelector
 from llama_index.core.tools import QueryEngineTool
 
 from sage_core.segmentation import Segmenter
+from sage_core.selection import Gradient
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.llamaindex import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
 
 
 def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(reranker=None, min_k=2, gradient=0.99, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, min_k=2, rule=Gradient(0.99), scale="probability")
     return SageQueryEngine.from_args(
         FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **options
     )
@@ -77,7 +78,7 @@ class TestChat:
 
     async def test_context_engines_take_the_postprocessor(self) -> None:
         llm = ScriptedLLM.of(["spoken"])
-        sage = SageNodePostprocessor(reranker=None, min_k=2, gradient=0.99, scale="probability")
+        sage = SageNodePostprocessor(reranker=None, min_k=2, rule=Gradient(0.99), scale="probability")
         for kind in (ContextChatEngine, CondensePlusContextChatEngine):
             chat = kind.from_defaults(
                 retriever=FixedRetriever(0.9, 0.8, 0.7), llm=llm, node_postprocessors=[sage]

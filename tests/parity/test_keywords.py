@@ -81,7 +81,6 @@ SETTINGS: dict[str, Any] = {
     "rule": "gradient",
     "min_k": 2,
     "max_k": 5,
-    "gradient": 0.4,
     "min_context_tokens": 60,
     "empty_below": 0.02,
     "max_context_tokens": 700,
@@ -89,7 +88,22 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_the_table_has_every_setting() -> None:
-    assert SETTINGS.keys() == {field.name for field in fields(SelectionConfig)}
+    assert SETTINGS.keys() | {"gradient"} == {field.name for field in fields(SelectionConfig)}
+
+
+@pytest.mark.parametrize("door", SELECTING)
+def test_the_papers_gradient_is_in_the_config_alone(door: str) -> None:
+    config = SelectionConfig(gradient=0.4)
+    assert SELECTING[door](selection=config) == config
+    with pytest.raises((InputError, TypeError), match=r"SelectionConfig\(gradient="):
+        SELECTING[door](gradient=0.4)
+
+
+@pytest.mark.parametrize("door", [SageNodeParser, SageTextSplitter])
+@pytest.mark.parametrize("name", ["strategy", "coarse_tokens"])
+def test_the_papers_segmentation_is_in_the_segmenter_alone(door: Any, name: str) -> None:
+    with pytest.raises((InputError, TypeError), match=rf"Segmenter\({name}="):
+        door(**{name: 300})
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "selection"])

@@ -14,7 +14,7 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_app import Sage
-from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Segmenter, run_loop, select
+from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Segmenter, run_loop
 from sage_core.errors import LLMError
 from sage_core.feedback import parse_verdict
 from sage_core.llm.usage import TokenUsage
@@ -83,8 +83,9 @@ scores = st.lists(st.one_of(st.none(), st.just(math.nan), st.floats(0, 1)), max_
     st.sampled_from(["auto", "gradient", FixedK(3), Threshold(0.5)]),
 )
 def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
-    bounds = {"min_k": min_k, "max_k": max_k, "gradient": gradient, "rule": rule}
-    expected = select(values, scale=scale, tokens=[1] * len(values), **bounds)  # "0" is a token
+    config = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient, rule=rule)
+    tokens = [1] * len(values)  # "0" is a token
+    expected, bounds = config.select(values, scale, tokens), {"selection": config}
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
     post = SageNodePostprocessor(reranker=None, scale=scale, **bounds)
     kept = post.postprocess_nodes(nodes, query_str="q")

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from sage_core.selection import Gradient
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat, WordEmbeddings
@@ -69,7 +70,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
 @pytest.mark.parametrize("awaited", [False, True])
 def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> None:
     llm = ScriptedLLM.of(["a draft", "the answer"], [grade(3, 1), grade(9)])
-    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=4, gradient=0.9)
+    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=4, rule=Gradient(0.9))
     retriever = FixedRetriever(0.9, 0.8, 0.7, 0.6)
     engine = SageQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[sage])
     response = asyncio.run(engine.aquery("text 0 1")) if awaited else engine.query("text 0 1")
@@ -119,7 +120,7 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     store.add_texts(TEXTS)
     replies = ["a draft", grade(3, 1), "the answer", grade(9)]
     chain = create_sage_chain(
-        ScriptedChat(replies=replies), store, critic_method="prompt", min_k=1, max_k=4, gradient=0.99
+        ScriptedChat(replies=replies), store, critic_method="prompt", min_k=1, max_k=4, rule=Gradient(0.99)
     )
     chain.retriever.base_compressor.reranker = WordReranker()
     out = asyncio.run(chain.ainvoke("bees in winter")) if awaited else chain.invoke("bees in winter")
@@ -144,7 +145,7 @@ def test_sage_itself_has_a_span_for_every_step(trace: Trace, awaited: bool, tmp_
     fill(tmp_path, {f"{i}.txt": text for i, text in enumerate(TEXTS)})
     with (
         LLMServer(["a draft", grade(3, 1), "the answer", grade(9)]) as server,
-        small_sage(tmp_path / "store", url=server.base_url, min_k=1, gradient=0.99) as sage,
+        small_sage(tmp_path / "store", url=server.base_url, min_k=1, rule=Gradient(0.99)) as sage,
     ):
         sage.ingest(tmp_path)
         answer = asyncio.run(sage.aask("bees in winter")) if awaited else sage.ask("bees in winter")

@@ -25,7 +25,7 @@ from sage_core.llm import Completion
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import HybridReranker
-from sage_core.selection import Scale, select
+from sage_core.selection import Gradient, Scale, select
 from sage_core.selection.rules import default_rule
 from sage_core.verify import abstains
 from tests.fakes.llm_server import LLMServer, Reply, Request
@@ -118,7 +118,7 @@ def test_a_blank_question_is_refused(sage: Sage, question: str) -> None:
 
 
 def test_asking_an_llm_in_rounds(store: Path) -> None:
-    with LLMServer(script) as server, make(store, server.base_url, min_k=1, gradient=0.9) as sage:
+    with LLMServer(script) as server, make(store, server.base_url, min_k=1, rule=Gradient(0.9)) as sage:
         answer = sage.ask("how many eggs lays the puffin?")
     assert answer.text == "answer: puffin"
     assert answer.score == 9 and answer.feedback.stop_reason == "accepted"
