@@ -6,8 +6,9 @@ but itself.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
@@ -31,34 +32,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_app.answers": (
-        "Answerer",
-        "ExtractiveAnswerer",
-        "LLMAnswerer",
-    ),
-    "sage_app.pipeline.config": ("SageConfig",),
-    "sage_app.pipeline.results": (
-        "Answer",
-        "Candidate",
-        "Retrieval",
-    ),
-    "sage_app.pipeline.sage": ("Sage",),
-    "sage_app.store": (
-        "ChromaStore",
-        "FolderStore",
-        "Store",
-    ),
+    "answers": "Answerer ExtractiveAnswerer LLMAnswerer",
+    "pipeline.config": "SageConfig",
+    "pipeline.results": "Answer Candidate Retrieval",
+    "pipeline.sage": "Sage",
+    "store": "ChromaStore FolderStore Store",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

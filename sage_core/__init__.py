@@ -6,8 +6,9 @@ first used: importing this package loads nothing but itself.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_core.embedding.minilm import MiniLMEmbedder
@@ -96,77 +97,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_core.embedding.minilm": ("MiniLMEmbedder",),
-    "sage_core.embedding.protocol": ("Embedder",),
-    "sage_core.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
-    "sage_core.errors": (
-        "InputError",
-        "LLMError",
-        "MissingExtraError",
-        "ModelError",
-        "SageError",
-        "StoreError",
-    ),
-    "sage_core.feedback": (
-        "Done",
-        "FeedbackConfig",
-        "FeedbackLoop",
-        "FeedbackResult",
-        "Generate",
-        "Judge",
-        "Search",
-        "Verdict",
-        "arun_loop",
-        "parse_verdict",
-        "run_loop",
-    ),
-    "sage_core.llm": (
-        "ChatModel",
-        "Completion",
-        "Message",
-        "OpenAIChat",
-    ),
-    "sage_core.llm.usage": (
-        "Price",
-        "TokenUsage",
-        "cost",
-        "cost_efficiency",
-    ),
-    "sage_core.ranking": (
-        "CrossEncoderReranker",
-        "HybridReranker",
-        "RemoteReranker",
-        "Reranker",
-    ),
-    "sage_core.segmentation": (
-        "Boundary",
-        "BoundaryModel",
-        "Layout",
-        "SegmentationView",
-        "Segmenter",
-    ),
-    "sage_core.selection.config": ("SelectionConfig",),
-    "sage_core.selection.cut": (
-        "Selection",
-        "gradient_cut",
-        "select",
-    ),
-    "sage_core.selection.scales": ("Scale",),
-    "sage_core.selection.view": (
-        "SelectionView",
-        "selection_view",
-    ),
-    "sage_core.settings": ("SageSettings",),
-    "sage_core.text.sentences": ("split_sentences",),
-    "sage_core.text.spans": ("Span",),
-    "sage_core.text.tokens": (
-        "CallableCounter",
-        "TokenCounter",
-        "get_counter",
-    ),
-    "sage_core.verify": ("LocalJudge",),
+    "embedding.minilm": "MiniLMEmbedder",
+    "embedding.protocol": "Embedder",
+    "embedding.sentence_transformer": "SentenceTransformerEmbedder",
+    "errors": "InputError LLMError MissingExtraError ModelError SageError StoreError",
+    "feedback": "Done FeedbackConfig FeedbackLoop FeedbackResult Generate Judge Search Verdict "
+    "arun_loop parse_verdict run_loop",
+    "llm": "ChatModel Completion Message OpenAIChat",
+    "llm.usage": "Price TokenUsage cost cost_efficiency",
+    "ranking": "CrossEncoderReranker HybridReranker RemoteReranker Reranker",
+    "segmentation": "Boundary BoundaryModel Layout SegmentationView Segmenter",
+    "selection.config": "SelectionConfig",
+    "selection.cut": "Selection gradient_cut select",
+    "selection.scales": "Scale",
+    "selection.view": "SelectionView selection_view",
+    "settings": "SageSettings",
+    "text.sentences": "split_sentences",
+    "text.spans": "Span",
+    "text.tokens": "CallableCounter TokenCounter get_counter",
+    "verify": "LocalJudge",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_load, __dir__ = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -177,12 +128,4 @@ def __getattr__(name: str) -> Any:
             return version("sage-rag")
         except PackageNotFoundError:  # run from a source tree that was never installed
             return "0+unknown"
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return _load(name)

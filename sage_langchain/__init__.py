@@ -7,8 +7,9 @@ Names are loaded when first used, so that importing this package alone costs not
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
@@ -37,34 +38,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MiniLMEmbeddings": "embeddings",
-    "SageChain": "chain",
-    "SageCompressor": "compressor",
-    "SageGrounding": "grounding",
-    "SagePruner": "pruner",
-    "SageRetriever": "retriever",
-    "SageTextSplitter": "text_splitter",
-    "ScoredVectorStoreRetriever": "scored_search",
-    "create_sage_chain": "chain",
-    "inspect": "inspection",
-    "inspect_many": "inspection",
-    "marks_of": "grounding",
+    "chain": "SageChain create_sage_chain",
+    "compressor": "SageCompressor",
+    "embeddings": "MiniLMEmbeddings",
+    "grounding": "SageGrounding marks_of",
+    "inspection": "inspect inspect_many",
+    "pruner": "SagePruner",
+    "retriever": "SageRetriever",
+    "scored_search": "ScoredVectorStoreRetriever",
+    "text_splitter": "SageTextSplitter",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{__name__}.{_HOMES[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("langchain_core", "langchain_text_splitters"):
-            raise
-        from sage_core.errors import MissingExtraError
-
-        raise MissingExtraError("sage_langchain", "langchain") from error
-    return getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__, _HOMES, ("langchain_core", "langchain_text_splitters"), "langchain"
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -17,7 +16,7 @@ from pydantic import BaseModel, GetPydanticSchema, ValidationError
 from pydantic_core import core_schema
 from typing_extensions import Self
 
-from sage_core._checks import refused
+from sage_core._checks import checked_copy, refused
 from sage_core.errors import InputError
 
 QUERY_KEYS = ("input", "query", "question")
@@ -54,12 +53,7 @@ class CheckedModel(BaseModel):
         Raises:
             InputError: For a value that the constructor would refuse.
         """
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
-        if deep:
-            fields = copy.deepcopy(fields)
-        made = type(self)(**{**fields, **(update or {})})
-        object.__setattr__(made, "__pydantic_fields_set__", {*self.model_fields_set, *(update or {})})
-        return made
+        return checked_copy(self, update or {}, deep)
 
 
 def query_of(value: object) -> str:

@@ -7,8 +7,9 @@ Names are loaded when first used, so that importing this package alone costs not
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
@@ -47,42 +48,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LocalContextRelevancyEvaluator": "evaluator",
-    "LocalFaithfulnessEvaluator": "evaluator",
-    "MiniLMEmbedding": "embedding",
-    "SageFeedbackEvent": "events",
-    "SageGroundedEngine": "grounded",
-    "SageMarkEvent": "events",
-    "SageNodeParser": "node_parser",
-    "SageNodePostprocessor": "postprocessor",
-    "SagePruner": "pruner",
-    "SageQueryEngine": "query_engine",
-    "SageQueryEvent": "workflow",
-    "SageRetriever": "retriever",
-    "SageRoundEvent": "workflow",
-    "SageSentenceEvent": "workflow",
-    "SageWorkflow": "workflow",
-    "feedback_of": "query_engine",
-    "inspect": "inspection",
-    "inspect_many": "inspection",
-    "marks_of": "query_engine",
-    "verdict_of": "grounded",
+    "embedding": "MiniLMEmbedding",
+    "evaluator": "LocalContextRelevancyEvaluator LocalFaithfulnessEvaluator",
+    "events": "SageFeedbackEvent SageMarkEvent",
+    "grounded": "SageGroundedEngine verdict_of",
+    "inspection": "inspect inspect_many",
+    "node_parser": "SageNodeParser",
+    "postprocessor": "SageNodePostprocessor",
+    "pruner": "SagePruner",
+    "query_engine": "SageQueryEngine feedback_of marks_of",
+    "retriever": "SageRetriever",
+    "workflow": "SageQueryEvent SageRoundEvent SageSentenceEvent SageWorkflow",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{__name__}.{_HOMES[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "llama_index":
-            raise
-        from sage_core.errors import MissingExtraError
-
-        raise MissingExtraError("sage_llamaindex", "llamaindex") from error
-    return getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("llama_index",), "llamaindex")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from pydantic import (
 from pydantic_core import core_schema
 from typing_extensions import Self
 
-from sage_core._checks import near_match, refused
+from sage_core._checks import checked_copy, near_match, refused
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 from sage_core.text.callables import function_fingerprint
@@ -72,12 +71,7 @@ class SageComponent(BaseComponent):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed, which are checked and take effect, as in the constructor."""
-        fields = {name: value for name, value in self.__dict__.items() if name in type(self).model_fields}
-        if deep:
-            fields = copy.deepcopy(fields)
-        made = type(self)(**{**fields, **(update or {})})
-        object.__setattr__(made, "__pydantic_fields_set__", {*self.model_fields_set, *(update or {})})
-        return made
+        return checked_copy(self, update or {}, deep)
 
     @classmethod
     def _hint(cls, name: str) -> str:
