@@ -30,7 +30,7 @@ _SUFFIXES: dict[Kind, str] = {
     "json": ".json",
     "csv": ".csv .tsv",
     "notebook": ".ipynb",
-    "email": ".eml",
+    "email": ".eml .mbox",
     "xlsx": ".xlsx",
     "pptx": ".pptx",
     "epub": ".epub",

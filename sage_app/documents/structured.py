@@ -112,11 +112,7 @@ def _list_rows(match: re.Match[str]) -> _Rows:
         else:
             return []
     header = re.search(r":header-rows:\s*[1-9]", match[2])
-    return rows if header or not rows else _nameless(rows)
-
-
-def _nameless(rows: _Rows) -> _Rows:
-    return [[[""]] * len(rows[0]), *rows]
+    return rows if header or not rows else [[[""]] * len(rows[0]), *rows]
 
 
 def _with_simple_tables(text: str) -> str:
@@ -194,7 +190,7 @@ def _grid_rows(source: str) -> _Rows:
         else:
             _go_on(rows[-1], cells)
         begins = False
-    return rows if header or not rows else _nameless(rows)
+    return rows if header or not rows else [[[""]] * len(rows[0]), *rows]
 
 
 def read_json(text: str) -> str:
@@ -244,10 +240,29 @@ class _ShortFields(email.policy.EmailPolicy):
 def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     """Text and subject of a message: who wrote it to whom and when, then what it says; no attachments.
 
+    The messages of a mailbox (``.mbox``) stand one after the other, each below its subject.
+
     Raises:
         InputError: For a message that cannot be decoded.
         MissingExtraError: For one that is only HTML, without lxml.
     """
+    heads = list(_MBOX_START.finditer(data)) if data.startswith(b"From ") else []
+    if not heads:
+        return _read_message(data, name)
+    text = ""
+    headings: list[Heading] = []
+    for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(data)], strict=True):
+        message = _read_message(data[head.end() : stop].replace(b"\n>From ", b"\nFrom "), name)
+        headings += [h._replace(start=h.start + len(text), end=h.end + len(text)) for h in message.headings]
+        text += message.text + "\n"
+    return Parsed(text, None, (), headings)
+
+
+# A line that begins a message of a mailbox: "From mara@example.org Tue Mar  4 08:12:01 2025".
+_MBOX_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From \S[^\n]*\d\d:\d\d[^\n]*\d{4}[^\n]*\n")
+
+
+def _read_message(data: bytes, name: str) -> Parsed:
     try:
         message = email.message_from_bytes(data, policy=_ShortFields())
         subject = " ".join(str(message["Subject"] or "").split())
@@ -265,10 +280,9 @@ def read_email(data: bytes, *, name: str = "the file") -> Parsed:
         from sage_app.documents.html import read_html
 
         body = read_html(body, name=name).text
-    head = [f"# {subject}"] if subject else []
-    parts = [*head, "\n".join(fields), body.replace("\r\n", "\n").strip()]
-    clean = "\n\n".join(part for part in parts if part)
-    text = clean.encode("utf-8", "replace").decode("utf-8") + "\n"
+    head = f"# {subject}" if subject else ""
+    text = "\n\n".join(filter(None, (head, "\n".join(fields), body.replace("\r\n", "\n").strip())))
+    text = text.encode("utf-8", "replace").decode("utf-8") + "\n"
     headings = find_headings(text, "markdown")
     return Parsed(text, subject or None, (), headings[:1] if subject else ())
 

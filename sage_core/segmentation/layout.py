@@ -15,6 +15,9 @@ from sage_core.text.spans import Span
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""
 
+APART = -200.0
+"""Log-odds for "same chunk" before another's message: no size, no price of a target (100) joins the two."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -106,6 +109,12 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
         between = _between(kinds[index], kinds[index + 1], breaks, layout)
+        depth, own = (sentences.lines[sentences.at[i]].quote for i in (index, index + 1))
+        if own > depth and kinds[index] != "heading":
+            between = layout.heading  # what is quoted next, and answered below
+        message = sentences.levels.get(sentences.at[index + 1]) == 0 and sentences.begins_line(index + 1)
+        if message and kinds[index] != "heading":
+            between = APART
         if breaks and not between and _answers(text, spans[index], spans[index + 1]):
             between = _REPLY - value
         result.append(value + same[index] + between)

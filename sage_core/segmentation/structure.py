@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.segmentation.layout import Sentences
 from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
+from sage_core.text.mail import signatures
 from sage_core.text.tables import head_of, tables
 
 HELD = 1.2 * GLUED
@@ -80,6 +81,7 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     yield from outline.lists
     heads += outline.lists
     yield from _dialogue(sentences)
+    yield from _mail(sentences, first_in, last_in)
     starts = dict(heads)
     for index in range(len(sentences.kinds) - 1):
         if sentences.kinds[index] == "lead" and sentences.kinds[index + 1] != "heading":
@@ -212,6 +214,27 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
         asks = _ASKED.search(sentences.text, start, end) is not None
         spoke = speaks and short
         question, first = first, index
+
+
+def _mail(
+    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Signatures; and what is quoted, from its last paragraph on, with the first paragraph of the reply."""
+    for first, last in signatures(sentences.lines):
+        members = [line for line in range(first, last + 1) if line in first_in]
+        if members:
+            yield first_in[members[0]], last_in[members[-1]]
+    depths = [sentences.lines[line].quote for line in sentences.at]
+    for index, (above, below) in enumerate(itertools.pairwise(depths)):
+        if above <= below or sentences.kinds[index + 1] == "heading":
+            continue
+        first, last = index, index + 1
+        while first and depths[first - 1] == above and sentences.gaps[first - 1] < 2:
+            first -= 1
+        while last + 1 < len(depths) and depths[last + 1] == below and sentences.gaps[last] < 2:
+            last += 1
+        yield first, last
+        yield index, index + 1
 
 
 def _code_units(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sage_core.text.headings import MAX_HEADING_CHARS, headings_of, numbered_headings
 from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, WIDE, WIDEST_WRAP, Line, classify
+from sage_core.text.mail import messages
 from sage_core.text.spans import Span
 
 # How English sentences begin that mean little without the one before: pronouns, demonstratives, connectives.
@@ -39,12 +40,15 @@ class Block(NamedTuple):
 
 
 def classified(text: str) -> tuple[list[Line], dict[int, int]]:
-    """Lines of ``text``, unmarked headings among them, and the level of each heading by its first line."""
+    """Lines of ``text``, unmarked headings among them, and the level of each heading by its first line.
+
+    The head of a message has level 0.
+    """
     lines = classify(text)
     levels: dict[int, int] = {}
     if lines and lines[0].kind == "code" and lines[-1].kind == "code":
         return lines, levels
-    headings = headings_of(text, lines)
+    headings = headings_of(text, [line for line in lines if not line.quote])
     deepest = max((heading.level for heading in headings), default=0)
     marked = {heading.start for heading in headings}
     below = [h._replace(level=h.level + deepest) for h in numbered_headings(lines) if h.start not in marked]
@@ -58,6 +62,13 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
             if lines[index].kind in ("text", "item", "clause"):
                 lines[index] = lines[index]._replace(kind="heading")
             index += 1
+    for first, end, *_ in messages(lines):
+        for index in range(first, end):
+            lines[index] = lines[index]._replace(kind="heading")
+            levels.pop(index, None)
+        while first and lines[first - 1].kind == "heading":  # its subject, as a title above the fields
+            first -= 1
+        levels[first] = 0
     return lines, levels
 
 
@@ -96,7 +107,7 @@ def blocks(text: str, lines: Sequence[Line] | None = None) -> Iterator[Block]:
 
 def _may_continue(above: Line, line: Line) -> bool:
     """Whether ``line`` may be the same paragraph or list item as the line above it."""
-    if line.spaced or above.kind in ("heading", "rule", "fence"):
+    if line.spaced or line.quote != above.quote or above.kind in ("heading", "rule", "fence"):
         return False
     return line.kind == "text" or (line.kind == "rule" and above.kind == "text")
 
@@ -106,33 +117,42 @@ def _wrapped(text: str, lines: Sequence[Line]) -> Iterator[Block]:
     if len(lines) == 1:
         yield Block(lines[0].start, lines[0].end, False)
         return
-    width = max(line.end - line.start for line in lines)
+    width = max(len(line.text) for line in lines)
     start = lines[0].start
     for above, line in itertools.pairwise(lines):
-        if line.kind != "rule" and not _is_wrap(text, above, line, width):
+        if line.kind != "rule" and not _is_wrap(above, line, width):
             yield Block(start, above.end, False)
             start = line.start
     yield Block(start, lines[-1].end, False)
 
 
-def _is_wrap(text: str, above: Line, line: Line, width: int) -> bool:
+def _is_wrap(above: Line, line: Line, width: int) -> bool:
     """Whether the first word of ``line`` would not have fitted on the line above, or plainly continues it."""
-    first = text[line.start]
+    first = line.text[0]
     if first.islower():
         return True
     if first >= WIDE:
         word = 1
     else:
-        stop = text.find(" ", line.start, min(line.end, line.start + width))
-        word = (stop if stop >= 0 else line.end) - line.start
-    length = above.end - above.start
+        stop = line.text.find(" ", 0, width)
+        word = stop if stop >= 0 else len(line.text)
+    length = len(above.text)
     return length <= WIDEST_WRAP and length + 1 + word > width
 
 
 def line_breaks(text: str, spans: Sequence[Span]) -> list[int]:
     """Line breaks between neighboring sentences: 0, 1, or 2 for a blank line."""
-    between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
-    return [0 if gap == " " else _count_breaks(gap) for gap in between]
+    return [
+        0
+        if (gap := text[end:start]) == " "
+        else 2
+        if text[start] == ">" and _BLANK_QUOTE.match(text, start)
+        else _count_breaks(gap)
+        for (_, end), (start, _) in itertools.pairwise(spans)
+    ]
+
+
+_BLANK_QUOTE = re.compile(r">[> \t]*\r?\n")  # a line of marks alone parts paragraphs of a quotation
 
 
 def _count_breaks(gap: str) -> int:

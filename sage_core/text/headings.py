@@ -26,7 +26,9 @@ from sage_core.text.lines import (
     number_of,
     read_lines,
     ruler,
+    unquoted,
 )
+from sage_core.text.mail import messages
 
 Markup = Literal["auto", "markdown", "rst", "asciidoc", "plain"]
 """What the headings of a text look like. ``auto`` finds out; ``plain`` looks for unmarked headings only."""
@@ -73,7 +75,19 @@ def find_headings(text: str, markup: Markup = "auto") -> list[Heading]:
     """
     if markup not in ("auto", "markdown", "rst", "asciidoc", "plain"):
         raise InputError(f"markup is auto, markdown, rst, asciidoc or plain, not {markup!r}")
-    return headings_of(text, read_lines(text), markup) if text else []
+    lines = read_lines(text)
+    headings = headings_of(text, lines, markup) if text else []
+    return _with_messages(text, unquoted(lines), headings) if markup == "auto" else headings
+
+
+def _with_messages(text: str, lines: Sequence[Line], headings: list[Heading]) -> list[Heading]:
+    """Headings and heads of messages (writer, date, subject); without other marks, only these count."""
+    heads = [(lines[m.first].start, lines[m.end - 1].end, m.words) for m in messages(lines) if m.depth == 0]
+    if not heads:
+        return headings
+    marked = [h for h in headings if text[h.start] in "#<" and not any(a <= h.start < b for a, b, _ in heads)]
+    level = 1 + max((h.level for h in marked), default=0)
+    return sorted([*marked, *(Heading(a, b, level, words[:MAX_HEADING_CHARS]) for a, b, words in heads)])
 
 
 def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> list[Heading]:

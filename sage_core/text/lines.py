@@ -52,6 +52,7 @@ class Line(NamedTuple):
         indent: Columns before it; a tab goes to the next multiple of four.
         spaced: Whether a blank line, or nothing at all, stands before it.
         kind: What it is.
+        quote: How deep it is quoted (``>``); the marks are then no part of ``text``.
     """
 
     start: int
@@ -60,6 +61,7 @@ class Line(NamedTuple):
     indent: int
     spaced: bool
     kind: LineKind
+    quote: int = 0
 
 
 def read_lines(text: str) -> list[Line]:
@@ -120,7 +122,7 @@ def classify(text: str) -> list[Line]:
 
     Unmarked headings are not told from prose here: `sage_core.text.headings` does.
     """
-    lines = read_lines(text)
+    lines = unquoted(read_lines(text))
     if is_code(lines):
         return [line._replace(kind="code") for line in lines]
     opened: int | None = None
@@ -140,6 +142,49 @@ def classify(text: str) -> list[Line]:
     _mark_blocks(lines)
     _mark_clauses(lines)
     return lines
+
+
+_QUOTATION = re.compile(r"(?:>[ \t]?)+")
+
+
+def unquoted(lines: list[Line]) -> list[Line]:
+    """Lines without quotation marks, each with its depth; a line of marks alone is a blank line.
+
+    Such a line belongs to the next one of its quotation, or else to the line above: nothing is lost. Lines
+    that begin with ``>>>`` where nothing else is quoted are Python's prompt.
+    """
+    if not any(line.text[0] == ">" for line in lines):
+        return lines
+    result: list[Line] = []
+    blank: Line | None = None
+    for line in lines:
+        marks = _QUOTATION.match(line.text)
+        depth = marks[0].count(">") if marks else 0
+        if marks is None or (line.text.startswith(">>> ") and not (result and result[-1].quote > 1)):
+            if blank is not None and result:
+                result[-1] = result[-1]._replace(end=blank.end)
+            elif blank is not None:
+                result.append(blank)
+            blank = None
+            result.append(line)
+            continue
+        words = line.text[marks.end() :]
+        bare = words.strip()
+        if not bare:
+            blank = line if blank is None else blank._replace(end=line.end)
+            continue
+        spaced = line.spaced or blank is not None
+        start = line.start if blank is None else blank.start
+        kind = kind_of_line(bare)
+        kind = "text" if kind == "heading" else kind
+        result.append(Line(start, line.end, bare, len(words) - len(words.lstrip()), spaced, kind, depth))
+        blank = None
+    if blank is not None:
+        if result:
+            result[-1] = result[-1]._replace(end=blank.end)
+        else:
+            result.append(blank)
+    return result
 
 
 def _mark(lines: list[Line], indices: range, kind: LineKind) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sage_app.documents.reader import parse_document
 from sage_app.documents.structured import read_email
+from sage_core import Segmenter
 from sage_core.errors import InputError
 from tests.fakes.growth import assert_linear
 from tests.fakes.stores import names, run
@@ -166,3 +167,21 @@ def test_what_is_no_rtf_is_an_error_that_names_it(data: bytes) -> None:
     pytest.importorskip("striprtf")
     with pytest.raises(InputError, match=r"a\.rtf"):
         parse_document("a.rtf", data)
+
+
+MAILBOX = (
+    b"From mara@example.org Tue Mar  4 08:12:01 2025\nFrom: Mara <m@example.org>\nDate: Tue, 4 Mar 2025 08:12:01\n"
+    b"Subject: Boat\n\nThe first boat leaves at six.\n>From six on, that is.\n\n"
+    b"From tom@example.org Tue Mar  4 09:12:01 2025\nFrom: Tom <t@example.org>\nDate: Tue, 4 Mar 2025 09:12:01\n"
+    b"Subject: Re: Boat\n\n> The first boat leaves at six.\n\nNo.\n"
+)
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_the_messages_of_a_mailbox(ends: bytes) -> None:
+    document = parse_document("a.mbox", MAILBOX.replace(b"\n", ends))
+    assert [document.text[h.start : h.end] for h in document.headings] == ["# Boat", "# Re: Boat"]
+    assert document.title is None and "\nFrom six on, that is." in document.text
+    chunks = [span.of(document.text) for span in Segmenter().segment(document.text)]
+    assert [chunk.split("\n")[0] for chunk in chunks] == ["# Boat", "# Re: Boat"]
+    assert chunks[1].endswith("> The first boat leaves at six.\n\nNo.")
