@@ -20,7 +20,7 @@ from sage_core.segmentation.boundaries import (
 from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
-from sage_core.segmentation.structure import hold_units
+from sage_core.segmentation.structure import hold_units, whole_tables
 from sage_core.text.language import sample
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
@@ -65,6 +65,8 @@ class _Units:
     spans: list[Span]
     lengths: list[int]
     keep: list[float]
+    tables: frozenset[Span]
+    """Units that are a table with its heading, and may be above the limit."""
 
 
 def log_odds(probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -108,7 +110,8 @@ def chunks(
     sentences = Sentences.of(text, spans)
     keep = [a + b for a, b in zip(votes, evidence(sentences, layout, votes, trust), strict=True)]
     keep = hold_units(keep, sentences, lengths, limits.max_tokens)
-    units = _Units(spans, lengths, keep)
+    whole = whole_tables(sentences, lengths, limits.max_tokens, limits.most_of_a_table)
+    units = _joined(spans, lengths, keep, whole)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
     if limits.strategy == "optimal":
@@ -129,21 +132,41 @@ def chunks(
     result: list[Span] = []
     for first, last in ranges:
         if (first, last) in doubtful:
-            result += _measured(text, units, first, last, counter, limits.max_tokens, doubtful[first, last])
+            table = units.spans[first] in units.tables
+            most = limits.most_of_a_table if table else limits.max_tokens
+            result += _measured(text, units, first, last, counter, most, doubtful[first, last])
         else:
             result.append(Span(units.spans[first].start, units.spans[last - 1].end))
     return result
 
 
+def _joined(spans: list[Span], lengths: list[int], keep: list[float], whole: list[tuple[int, int]]) -> _Units:
+    """Units that are the sentences, but for each range of ``whole``, which is one."""
+    if not whole:
+        return _Units(spans, lengths, keep, frozenset())
+    units = _Units([], [], [], frozenset(Span(spans[a].start, spans[b].end) for a, b in whole))
+    done = 0
+    for first, last in [*whole, (len(spans), len(spans))]:
+        units.spans += spans[done:first]
+        units.lengths += lengths[done:first]
+        units.keep += keep[done:first]
+        if first < len(spans):
+            units.spans.append(Span(spans[first].start, spans[last].end))
+            units.lengths.append(sum(lengths[first : last + 1]))
+            units.keep += keep[last : last + 1]
+        done = last + 1
+    return units
+
+
 def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _Units:
     """Cut sentences above the limit, and those that leave no room for the heading before them."""
-    fitted = _Units([], [], [])
+    fitted = _Units([], [], [], units.tables)
     heading = 0  # tokens of the headings just before
     for index, (span, length) in enumerate(zip(units.spans, units.lengths, strict=True)):
         room = limit - heading if heading <= limit // 2 else limit
         if index:
             fitted.keep.append(units.keep[index - 1])
-        if length > room:
+        if length > room and span not in units.tables:
             pieces = split_long(text, span, counter, limit, room)
             fitted.spans += [piece for piece, _ in pieces]
             fitted.lengths += [weight for _, weight in pieces]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import classified, line_breaks, points_back, sentence_kinds, sentence_lines
 from sage_core.text.lines import Line
 from sage_core.text.spans import Span
+from sage_core.text.tables import row_groups, tables
 
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""
@@ -105,11 +107,20 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     if not laid_out:
         return same
     line_break = 0.0 if wrapped else layout.line_break
+    groups = {
+        start
+        for first, end in tables(sentences.lines)
+        for start, _ in row_groups(sentences.lines, first, end)[1:]
+    }
     result: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
         between = _between(kinds[index], kinds[index + 1], breaks, layout)
         depth, own = (sentences.lines[sentences.at[i]].quote for i in (index, index + 1))
+        if sentences.at[index + 1] in groups:
+            between = layout.heading
+        elif breaks > 1 and text[spans[index].end - 1] in _ENDS and _begins_anew(text, spans[index + 1]):
+            between = _NEW_SCENE
         if own > depth and kinds[index] != "heading":
             between = layout.heading  # what is quoted next, and answered below
         message = sentences.levels.get(sentences.at[index + 1]) == 0 and sentences.begins_line(index + 1)
@@ -122,12 +133,29 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
 
 
 _QUOTES = '"“”„«»'
+_SCENE = re.compile(r"(?:[*#~•⁂]\s?){1,5}|\d{1,2}|[IVX]{1,5}")  # a line that parts two scenes or two chapters
+_NEW_SCENE = -20.0
+_ENDS = '.!?…"”»“'  # how a scene ends, and the text above a page's number mostly does not
+NEXT_MEETING = re.compile(
+    r"(?:date of (?:the )?)?next (?:meeting|session)\b|nächste (?:sitzung|besprechung|versammlung)\b"
+    r"|prochaine (?:réunion|séance)\b|próxima reunión\b|prossima riunione\b",
+    re.IGNORECASE,
+)
 _REPLY = 1.0  # log-odds between what one person says and what another answers, each a paragraph
 
 
 def _answers(text: str, above: Span, below: Span) -> bool:
     """Whether two paragraphs are speech and reply."""
     return text[below.start] in _QUOTES and text[above.end - 1] in _QUOTES
+
+
+def _begins_anew(text: str, span: Span) -> bool:
+    """Whether a paragraph begins another scene, or says when the next meeting is."""
+    return (
+        _SCENE.fullmatch(text, *span) is not None
+        if span.end - span.start < 10
+        else NEXT_MEETING.match(text, *span) is not None
+    )
 
 
 def _between(above: str, below: str, breaks: int, layout: Layout) -> float:

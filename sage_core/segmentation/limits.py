@@ -27,6 +27,7 @@ TOPIC_MAX_TOKENS = 300
 
 _USUAL_SHARE = 0.5  # of the hard limit: the size that costs nothing, and the highest mean
 _TOPIC_SHARE = 0.385  # of the hard limit: the size that costs nothing where only the text decides
+_TABLE_SHARE = 2  # of the default limit: a table of up to so many tokens stays whole where no limit is given
 _LEAST_MAX = 100  # with a small target, whole sentences must still fit
 _SHORT_SHARE = 0.25  # of the target: below this a chunk is avoided
 DEFAULT_COARSE_TOKENS = 400
@@ -51,6 +52,7 @@ class Limits:
         strategy: How probabilities become chunks.
         target_tokens: The mean that was requested; None for the default.
         by_topic: Whether sizes follow from the text alone, without a mean.
+        table_tokens: Up to so many tokens a table is one chunk, where that is more than ``max_tokens``.
     """
 
     coarse_tokens: int
@@ -60,6 +62,12 @@ class Limits:
     strategy: Strategy
     target_tokens: int | None = None
     by_topic: bool = False
+    table_tokens: int = 0
+
+    @property
+    def most_of_a_table(self) -> int:
+        """Up to so many tokens a table stays whole."""
+        return max(self.table_tokens, self.max_tokens)
 
     @property
     def usual_tokens(self) -> int:
@@ -77,7 +85,7 @@ class Limits:
         if target is not None:
             target = min(target, target_of(max_tokens))
         least = min(self.min_tokens, max_tokens if target is None else target)
-        return replace(self, max_tokens=max_tokens, min_tokens=least, target_tokens=target)
+        return replace(self, max_tokens=max_tokens, min_tokens=least, target_tokens=target, table_tokens=0)
 
     @classmethod
     def checked(
@@ -144,7 +152,8 @@ class Limits:
                 f"raise {called['coarse_tokens']}, the window that strategy='threshold' cuts"
             )
         ratio = check_float("threshold", threshold, minimum=0, maximum=1)
-        return cls(coarse, ratio, most, least, strategy, target, by_topic)
+        table = 0 if max_tokens is not None or strategy == "threshold" else _TABLE_SHARE * DEFAULT_MAX_TOKENS
+        return cls(coarse, ratio, most, least, strategy, target, by_topic, table)
 
 
 class _Names(dict[str, str]):

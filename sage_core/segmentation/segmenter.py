@@ -83,8 +83,9 @@ class Segmenter:
             the gaps that the model minds least. Default: at most half of ``max_tokens``, less where the
             text changes often. With ``"topic"`` the text alone decides, and chunks are longer where little
             changes.
-        max_tokens: Hard limit of a chunk. Default 130; with ``target_tokens`` twice that (at least 100), with
-            ``"topic"`` 300, with ``"threshold"`` at most ``coarse_tokens``.
+        max_tokens: Hard limit of a chunk. Default 130, twice that for a table, which so stays whole; with
+            ``target_tokens`` twice that (at least 100), with ``"topic"`` 300, with ``"threshold"`` at most
+            ``coarse_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default a quarter of the size aimed at; with
             0, short chunks cost nothing.
         strategy: ``"threshold"`` or ``"optimal"``.

@@ -6,15 +6,16 @@ outer one before those inside it. A heading goes with what follows it whatever t
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterator, Sequence
 
 from sage_core.segmentation.boundaries import GLUED
-from sage_core.segmentation.layout import Sentences
+from sage_core.segmentation.layout import NEXT_MEETING, Sentences
 from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
 from sage_core.text.mail import signatures
-from sage_core.text.tables import head_of, tables
+from sage_core.text.tables import head_of, row_groups, tables
 
 HELD = 1.2 * GLUED
 """Log-odds for "same chunk" inside a unit that fits; less than between a heading and its text."""
@@ -26,10 +27,17 @@ _DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
 _ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
 _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
 _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
+_FEW = 2  # sentences of a last item, "Any other business: none", which may keep the date of the next meeting
+_WARNING = re.compile(
+    r"(?:\*\*|__)?(?:warning|caution|danger|note|important|tip|achtung|warnung|vorsicht|hinweis|attention|atención)"
+    r"(?:\*\*|__)?\s?:",
+    re.IGNORECASE,
+)
 _CAPTION = re.compile(r"(?:\*\*)?(?:table|tab\.|tabelle|tableau|tabla)\s*\d", re.IGNORECASE)
 _CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
 _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
 
+_STRUCTURED = frozenset(("item", "table", "clause", "code"))
 _HEADING, _CLAUSE, _ITEM = 0, 100, 200  # ranks: an outer one ends what an inner one opened
 
 
@@ -54,6 +62,37 @@ def hold_units(keep: list[float], sentences: Sentences, lengths: Sequence[int], 
     return held
 
 
+def whole_tables(
+    sentences: Sentences, lengths: Sequence[int], limit: int, most: int
+) -> list[tuple[int, int]]:
+    """First and last sentence of every table of more than ``limit`` and at most ``most`` tokens.
+
+    With the headings, the caption or the lead-in right above it, where all that fits.
+    """
+    if most <= limit or "table" not in sentences.kinds:
+        return []
+    ends = [0, *itertools.accumulate(lengths)]
+    result: list[tuple[int, int]] = []
+    for first, end in tables(sentences.lines):
+        start = bisect.bisect_left(sentences.at, first)
+        last = bisect.bisect_left(sentences.at, end) - 1
+        if last < start:
+            continue
+        above = start
+        if above and sentences.kinds[above - 1] == "lead":
+            above -= 1
+        above = _caption_above(sentences, above)
+        while above and sentences.kinds[above - 1] == "heading":
+            above -= 1
+        if not sentences.lines[first].spaced and above == start and above:
+            above -= 1  # the line right above it names it
+        free = result[-1][1] + 1 if result else 0
+        start = max(above, free) if ends[last + 1] - ends[max(above, free)] <= most else start
+        if limit < ends[last + 1] - ends[start] <= most:
+            result.append((start, last))
+    return result
+
+
 def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     """First and last sentence of everything that should stay in one piece."""
     at = sentences.at
@@ -63,17 +102,32 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
         first_in.setdefault(line, index)
         last_in[line] = index
     heads: list[tuple[int, int]] = []  # what a line that ends with a colon may lead in
+
+    def unit_of(first: int, last: int) -> tuple[int, int]:
+        members = [line for line in range(first, last + 1) if line in first_in]
+        return (first_in[members[0]], last_in[members[-1]]) if members else (0, 0)
+
     for first, end in tables(sentences.lines):
         members = [line for line in range(first, end) if line in first_in]
         if not members:
             continue
         whole = (first_in[members[0]], last_in[members[-1]])
-        if whole[0] and (not sentences.lines[first].spaced or _captions(sentences, whole[0] - 1)):
+        if whole[0] and not sentences.lines[first].spaced:
             yield whole[0] - 1, whole[1]
+        if (caption := _caption_above(sentences, whole[0])) < whole[0]:
+            yield caption, whole[1]
         yield whole
         head = head_of(sentences.lines, first, end)
+        groups = row_groups(sentences.lines, first, end)
+        for start, stop in groups:
+            yield unit_of(start, stop - 1)
+        # The names of columns with the first group, or two rows; and no row left alone at the end.
+        with_rows = [line for line in members if line < (groups[0][1] if groups else head + 2)]
+        yield whole[0], last_in[(with_rows or members)[-1]]
         with_row = [line for line in members if line <= max(head, first + 1)]
         yield whole[0], last_in[with_row[-1]]
+        if not groups:
+            yield first_in[members[-2:][0]], whole[1]
         heads.append(whole)
     yield from _code_units(sentences, first_in, last_in, heads)
     outline = _Outline(sentences)
@@ -81,18 +135,27 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     yield from outline.lists
     heads += outline.lists
     yield from _dialogue(sentences)
+    yield from _warnings(sentences, dict(heads))
     yield from _mail(sentences, first_in, last_in)
     starts = dict(heads)
     for index in range(len(sentences.kinds) - 1):
-        if sentences.kinds[index] == "lead" and sentences.kinds[index + 1] != "heading":
+        leads = sentences.kinds[index] == "lead" or (
+            sentences.kinds[index] == "item"
+            and sentences.text[sentences.spans[index].end - 1] in ":："
+            and index + 1 in starts
+        )
+        if leads and sentences.kinds[index + 1] != "heading":
             # With all of what it introduces, or else with the beginning.
             yield index, starts.get(index + 1, index + 1)
             yield index, index + 1
 
 
-def _captions(sentences: Sentences, index: int) -> bool:
-    """Whether a sentence is a line that names the table below it."""
-    return sentences.begins_line(index) and bool(_CAPTION.match(sentences.text, *sentences.spans[index]))
+def _caption_above(sentences: Sentences, index: int) -> int:
+    """First sentence of the line above one that names the table there; the index itself where none does."""
+    if index == 0:
+        return 0
+    first = bisect.bisect_left(sentences.at, sentences.at[index - 1])
+    return first if _CAPTION.match(sentences.text, *sentences.spans[first]) else index
 
 
 class _Outline:
@@ -101,8 +164,11 @@ class _Outline:
     def __init__(self, sentences: Sentences) -> None:
         self.sentences = sentences
         self.terms = _terms(sentences)
+        levels = sorted(sentences.levels.values())
+        self.outermost = levels[0] if levels else 0
         self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
         self.styles: list[tuple[str, int]] = []  # mark and indentation of the lists that are open
+        self.opened = -_FEW  # the last heading or clause
         self.list_start: int | None = None
         self.units: list[tuple[int, int]] = []
         self.lists: list[tuple[int, int]] = []
@@ -115,6 +181,12 @@ class _Outline:
         sentences = self.sentences
         line = sentences.lines[sentences.at[index]]
         begins = sentences.begins_line(index)
+        if begins and NEXT_MEETING.match(sentences.text, *sentences.spans[index]):
+            if index - self.opened <= _FEW:
+                self.units.append((self.opened, index))
+            self._close(_HEADING, index)
+            self._end_list(index)
+            return
         if index in self.terms or (begins and line.kind == "item"):
             rank = _ITEM + (0 if index in self.terms else self._depth(line))
             self._close(rank, index)
@@ -131,9 +203,11 @@ class _Outline:
             rank = _ITEM  # the list above it has ended
         else:
             return
+        if rank < _ITEM:
+            self.opened = index
         self._close(rank, index)
         self._end_list(index)
-        if _CLAUSE < rank < _ITEM:
+        if _CLAUSE < rank < _ITEM or (rank < _CLAUSE and rank > self.outermost):
             self.open.append((rank, index))
 
     def _depth(self, line: Line) -> int:
@@ -152,7 +226,12 @@ class _Outline:
 
     def _close(self, rank: int, before: int) -> None:
         while self.open and self.open[-1][0] >= rank:
-            self.units.append((self.open.pop()[1], before - 1))
+            inner, first = self.open.pop()
+            # A section of nothing but prose may be cut; one with a list, clauses or a table is a whole.
+            if inner > _CLAUSE or _STRUCTURED.intersection(
+                self.sentences.lines[line].kind for line in self.sentences.at[first:before]
+            ):
+                self.units.append((first, before - 1))
 
     def _end_list(self, before: int) -> None:
         if self.list_start is not None:
@@ -214,6 +293,31 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
         asks = _ASKED.search(sentences.text, start, end) is not None
         spoke = speaks and short
         question, first = first, index
+
+
+def _warnings(sentences: Sentences, starts: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """A warning with the step above it that it is part of, or else with the steps below it."""
+    for index, span in enumerate(sentences.spans):
+        if not (sentences.begins_line(index) and _WARNING.match(sentences.text, *span)):
+            continue
+        last = index
+        while last + 1 < len(sentences.spans) and sentences.gaps[last] == 0:
+            last += 1
+        above = index - 1
+        while above > 0 and not sentences.begins_line(above):
+            above -= 1
+        if (
+            above >= 0
+            and sentences.lines[sentences.at[above]].kind == "item"
+            and (sentences.lines[sentences.at[index]].indent or sentences.gaps[index - 1] < 2)
+        ):
+            yield above, last
+            continue
+        below = last + 1
+        if below < len(sentences.spans) and sentences.kinds[below] == "lead":
+            below += 1
+        if below in starts:
+            yield index, starts[below]
 
 
 def _mail(

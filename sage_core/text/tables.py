@@ -64,6 +64,31 @@ def head_of(lines: Sequence[Line], first: int, end: int) -> int:
     return start + 1 if numbers or lines[start].text[0] != "|" else first
 
 
+_TOTAL = re.compile(r"(?:sub-?|grand )?totals?\b|sums?\b|(?:zwischen)?summe\b|gesamt", re.IGNORECASE)
+
+
+def row_groups(lines: Sequence[Line], first: int, end: int) -> list[tuple[int, int]]:
+    """Groups of rows that belong together, each from its first line to just after its last; [] where none.
+
+    The rows of a group have the same first cell, or leave it blank below the first row; a total belongs to
+    the rows above it. At least half of the groups have two rows or more.
+    """
+    groups: list[tuple[int, int]] = []
+    name = ""
+    for index in range(head_of(lines, first, end), end):
+        row = lines[index].text
+        if is_ruler(row):
+            continue
+        cell = next(iter(cells_of(row)), "")
+        if groups and (not cell or cell == name or _TOTAL.match(cell)):
+            groups[-1] = (groups[-1][0], index + 1)
+        else:
+            groups.append((index, index + 1))
+            name = cell
+    several = sum(stop - start > 1 for start, stop in groups)
+    return groups if len(groups) > 1 and 2 * several >= len(groups) else []
+
+
 def cells_of(row: str) -> list[str]:
     """The cells of a row, without marks."""
     if "|" in row:

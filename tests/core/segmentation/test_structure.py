@@ -8,10 +8,17 @@ import pytest
 from sage_core import Segmenter
 from sage_core.segmentation.limits import Size
 from sage_core.text.tokens import get_counter
-from tests.fakes.structure import Marked, forbidden_cuts, marked_documents, missed_cuts, parted_headings
+from tests.fakes.structure import (
+    Marked,
+    forbidden_cuts,
+    marked_documents,
+    missed_cuts,
+    mixed_chunks,
+    parted_headings,
+)
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "structure"
-DOCUMENTS = [document for document in marked_documents(FOLDER) if document.kind[-1] not in "45"]
+DOCUMENTS = marked_documents(FOLDER)
 KNOWN = [document for document in DOCUMENTS if not document.held_out]
 
 
@@ -32,12 +39,13 @@ def together(found: list[str], *pieces: str) -> bool:
 def test_no_unit_that_fits_is_torn(segmenter: Segmenter, document: Marked) -> None:
     spans = segmenter.segment(document.text)
     assert forbidden_cuts(document, spans, segmenter.max_tokens, get_counter("bert").count) == []
+    assert mixed_chunks(document, spans) == []
 
 
 @pytest.mark.parametrize("target", [None, "sentence", "passage", "topic"])
 def test_of_all_cuts_one_in_a_hundred_tears_a_unit(target: Size | None) -> None:
     segmenter = Segmenter(max_tokens=130, target_tokens=target)
-    cut = [(document, segmenter.segment(document.text)) for document in DOCUMENTS]
+    cut = [(d, segmenter.segment(d.text)) for d in DOCUMENTS if d.kind[-1] not in "45"]
     count = get_counter("bert").count
     torn = [tear for d, spans in cut for tear in forbidden_cuts(d, spans, segmenter.max_tokens, count)]
     assert len(torn) < 0.01 * sum(len(spans) - 1 for _, spans in cut), torn
@@ -224,3 +232,55 @@ def test_long_runs_of_comments_and_replies_take_linear_work() -> None:
     for text in (code, '"Why?" said Ann.\n\n' * 8_000, "Rope ..... 1.40\n" * 8_000):
         spans = Segmenter().segment(text)
         assert spans[0].start == 0 and spans[-1].end == len(text.rstrip())
+
+
+def test_a_table_of_up_to_twice_the_limit_is_whole_where_no_limit_is_set() -> None:
+    table = "\n".join([*HEAD, *ROWS])
+    text = f"{FILLER}\n\n## Prices\n\n{table}\n\n{FILLER}"
+    count = get_counter("bert").count
+    assert 130 < count(table) <= 260 and f"## Prices\n\n{table}" in chunks(text)
+    assert max(map(count, chunks(text, max_tokens=130))) <= 130
+    long = "\n".join([*HEAD, *ROWS, *ROWS])
+    assert count(long) > 260 and max(map(count, chunks(long))) <= 130
+
+
+def test_a_long_table_is_cut_between_groups_of_rows() -> None:
+    rows = [
+        f"| {name if not i else ''} | paper no. {i} for the press | 2{i}.00 | 4{i}.00 |"
+        for name in ("Flyers", "Envelopes", "Posters", "Cards", "Pads")
+        for i in range(4)
+    ]
+    text = "\n".join(["| Group | Product | 100 | 500 |", "|---|---|---|---|", *rows])
+    found = chunks(text, max_tokens=130)
+    assert [chunk.count("paper no. 0") for chunk in found] == [1] * 5
+    assert all(
+        chunk.startswith(("| Group", *(f"| {n}" for n in ("Env", "Pos", "Car", "Pad")))) for chunk in found
+    )
+
+
+def test_no_row_of_a_table_stands_alone() -> None:
+    text = "\n".join([*HEAD, *ROWS])
+    for most in (90, 100, 110, 130):
+        found = chunks(text, max_tokens=most)
+        assert all(chunk.count("Finca") > 1 for chunk in found), (most, found)
+
+
+def test_a_warning_goes_with_its_step() -> None:
+    step = "3. Open the valve.\n\n   **Caution:** If you smell gas, do not go on. Open the door and leave."
+    text = f"# Boiler\n\n{FILLER}\n\n1. Close the valve.\n2. {FILLER}\n{step}\n4. {FILLER}"
+    assert together(chunks(text), step)
+
+
+def test_the_next_meeting_is_no_other_business() -> None:
+    text = (
+        "## 6. Any other business\n\nThe shredder is back from repair. Whoever uses it fills in the book.\n\n"
+        "A bicycle stands behind the hut. It is red.\n\nNext meeting: 15 May, 18:30, at the hut.\n"
+    )
+    assert chunks(text)[-1].startswith("Next meeting:")
+
+
+def test_two_scenes_are_two_chunks() -> None:
+    dark = "The hall was dark, and for a long time nobody spoke. Then the old man took his hat."
+    text = f"{dark}\n\n2\n\nIn Merrow, at that hour, the school was lit. Everybody spoke at once, and loudly."
+    assert [chunk.split("\n")[0] for chunk in chunks(text)] == [dark, "2"]
+    assert len(chunks(text.replace("hat.", "hat"))) == 1  # the number of a page
