@@ -100,7 +100,7 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     wrapped = laid_out and _hard_wrapped(text, gaps)
     together = trust * layout.together
     same = [
-        (layout.reference if breaks < 2 and points_back(text, span) else 0.0)
+        (layout.reference if breaks < 2 and _refers(text, span) else 0.0)
         + (together if vote >= 0 and breaks < (2 if wrapped else 1) else 0.0)
         for span, breaks, vote in zip(spans[1:], gaps, votes, strict=True)
     ]
@@ -132,6 +132,19 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     return result
 
 
+def _refers(text: str, span: Span) -> bool:
+    """Whether a sentence begins with what only the one before explains."""
+    return points_back(text, span) or _ABOUT_IT.match(text, *span) is not None
+
+
+# A preposition before a pronoun: "In it lay a key", "Since then ...", "One of them ...".
+_ABOUT_IT = re.compile(
+    r"(?:in|on|at|of|from|with|for|to|by|since|until|under|behind|beside|inside|among|before|after|above"
+    r"|below|through|without|against|between|around|near|over|unlike"
+    r"|(?:one|some|most|many|each|none) of)"
+    r" (?:it|them|him|her|this|that|these|those|which|then|there)\b",
+    re.IGNORECASE,
+)
 _QUOTES = '"“”„«»'
 _SCENE = re.compile(r"(?:[*#~•⁂]\s?){1,5}|\d{1,2}|[IVX]{1,5}")  # a line that parts two scenes or two chapters
 _NEW_SCENE = -20.0

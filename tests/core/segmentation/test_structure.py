@@ -284,3 +284,15 @@ def test_two_scenes_are_two_chunks() -> None:
     text = f"{dark}\n\n2\n\nIn Merrow, at that hour, the school was lit. Everybody spoke at once, and loudly."
     assert [chunk.split("\n")[0] for chunk in chunks(text)] == [dark, "2"]
     assert len(chunks(text.replace("hat.", "hat"))) == 1  # the number of a page
+
+
+@pytest.mark.parametrize(
+    "below", ["In it lay a key and two candle ends.", "Since then nobody has heard the bell."]
+)
+def test_a_sentence_about_what_was_just_named_follows_it(below: str) -> None:
+    from sage_core.segmentation.layout import Layout, Sentences, evidence
+    from sage_core.text.sentences import split_sentences
+
+    text = f"Behind its door there was a narrow box of dark wood. {below} The lock was of brass."
+    sentences = Sentences.of(text, split_sentences(text))
+    assert evidence(sentences, Layout(), [-1.0, -1.0]) == [Layout().reference, 0.0]
