@@ -22,6 +22,7 @@ from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
 from sage_core.segmentation.structure import hold_units, whole_tables
 from sage_core.text.language import sample
+from sage_core.text.lines import Line
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 
@@ -81,6 +82,7 @@ def log_odds(probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
 def chunks(
     text: str,
     spans: list[Span],
+    read: tuple[list[Line], dict[int, int]],
     lengths: list[int],
     probabilities: NDArray[np.float32],
     limits: Limits,
@@ -95,6 +97,7 @@ def chunks(
     Args:
         text: The source.
         spans: Its ``n`` sentences.
+        read: Its lines and headings, see `sage_core.text.blocks.classified`.
         lengths: Their tokens, at least 1 each.
         probabilities: P(same) of the ``n - 1`` gaps.
         limits: Sizes, threshold and strategy.
@@ -107,7 +110,7 @@ def chunks(
         return []
     bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
     votes = (trust * (log_odds(probabilities) - bias)).tolist()
-    sentences = Sentences.of(text, spans)
+    sentences = Sentences.of(text, spans, read)
     keep = [a + b for a, b in zip(votes, evidence(sentences, layout, votes, trust), strict=True)]
     keep = hold_units(keep, sentences, lengths, limits.max_tokens)
     whole = whole_tables(sentences, lengths, limits.max_tokens, limits.most_of_a_table)

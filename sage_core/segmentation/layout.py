@@ -77,10 +77,12 @@ class Sentences(NamedTuple):
     at: Sequence[int]
 
     @classmethod
-    def of(cls, text: str, spans: Sequence[Span]) -> Sentences:
-        """Look at the layout of these sentences."""
+    def of(
+        cls, text: str, spans: Sequence[Span], read: tuple[Sequence[Line], dict[int, int]] | None = None
+    ) -> Sentences:
+        """Look at the layout of these sentences; ``read`` is what `classified` says, where known."""
         gaps = line_breaks(text, spans)
-        lines, levels = classified(text)
+        lines, levels = read or classified(text)
         kinds = sentence_kinds(text, spans, gaps, lines)
         return cls(text, spans, gaps, kinds, lines, levels, sentence_lines(lines, spans))
 

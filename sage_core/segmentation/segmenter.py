@@ -24,7 +24,9 @@ from sage_core.segmentation.limits import Limits, Size, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
+from sage_core.text.blocks import classified
 from sage_core.text.callables import function_fingerprint
+from sage_core.text.lines import Line
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, without_lone_surrogates
@@ -306,7 +308,7 @@ class Segmenter:
 
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
-        clean, spans = self._sentences(text)
+        clean, spans, _ = self._sentences(text)
         probabilities = self._score_gaps([[clean[a:b] for a, b in spans]])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], probabilities.tolist(), strict=True)]
 
@@ -328,7 +330,7 @@ class Segmenter:
         self, text: str, spans: list[Span], tokens: list[int], boundaries: list[Boundary]
     ) -> list[BoundaryReason]:
         """Why the text was cut before each chunk but the first."""
-        clean, sentences = self._sentences(text)
+        clean, sentences, _ = self._sentences(text)
         probabilities = {boundary.position: boundary.probability for boundary in boundaries}
         kinds = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
         reasons: list[BoundaryReason] = []
@@ -350,12 +352,14 @@ class Segmenter:
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         documents = [self._sentences(text) for text in texts]
-        probabilities, counts = self._score_gaps([[text[a:b] for a, b in spans] for text, spans in documents])
+        probabilities, counts = self._score_gaps(
+            [[text[a:b] for a, b in spans] for text, spans, _ in documents]
+        )
         if counts is None:
-            counts = self._lengths(documents)
+            counts = self._lengths([(text, spans) for text, spans, _ in documents])
         result: list[list[Span]] = []
         done = 0
-        for (text, spans), values in zip(documents, probabilities, strict=True):
+        for (text, spans, read), values in zip(documents, probabilities, strict=True):
             lengths = counts[done : done + len(spans)]
             done += len(spans)
             trust = english_trust(text) if self._english else 1.0
@@ -363,18 +367,21 @@ class Segmenter:
             # A chunk may look like another language than its text, and is then of another size.
             sums = own is None and getattr(self.counter, "additive", False)
             settings = self._limits, self.counter, self.layout
-            result.append(chunks(text, spans, own or lengths, values, *settings, trust=trust, sums=sums))
+            result.append(
+                chunks(text, spans, read, own or lengths, values, *settings, trust=trust, sums=sums)
+            )
         return result
 
-    def _sentences(self, text: str) -> tuple[str, list[Span]]:
-        """The text as the tokenizers can read it (same indices), and its sentences."""
+    def _sentences(self, text: str) -> tuple[str, list[Span], tuple[list[Line], dict[int, int]]]:
+        """The text as the tokenizers can read it (same indices), its sentences, its lines and headings."""
         if not isinstance(text, str):
             raise InputError(f"a text is a string, not {type(text).__name__}")
         self._warn_of_no_text(text)
         text = without_lone_surrogates(text)
         if self.sentences is split_sentences:
-            return text, split_sentences(text)
-        return text, check_tiling(text, self.sentences(text))
+            read = classified(text)
+            return text, split_sentences(text, read[0]), read
+        return text, check_tiling(text, self.sentences(text)), classified(text)
 
     def _warn_of_no_text(self, text: str) -> None:
         """Warn once where readers of a framework handed on the bytes of a file, or a page with its tags."""

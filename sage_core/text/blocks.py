@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sage_core.text.headings import MAX_HEADING_CHARS, headings_of, numbered_headings
+from sage_core.text.headings import MAX_HEADING_CHARS, all_headings
 from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, WIDE, WIDEST_WRAP, Line, classify
 from sage_core.text.mail import messages
 from sage_core.text.spans import Span
@@ -48,12 +48,8 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
     levels: dict[int, int] = {}
     if lines and lines[0].kind == "code" and lines[-1].kind == "code":
         return lines, levels
-    headings = headings_of(text, [line for line in lines if not line.quote])
-    deepest = max((heading.level for heading in headings), default=0)
-    marked = {heading.start for heading in headings}
-    below = [h._replace(level=h.level + deepest) for h in numbered_headings(lines) if h.start not in marked]
     index = 0
-    for heading in sorted([*headings, *below]):
+    for heading in all_headings(text, [line for line in lines if not line.quote]):
         while index < len(lines) and lines[index].start < heading.start:
             index += 1
         if index < len(lines) and lines[index].kind not in ("code", "fence", "table"):

@@ -102,18 +102,32 @@ def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> li
         return _asciidoc(lines)
     if markup == "plain":
         return _plain(lines)
+    return _marked(text, lines) or _plain(lines)
+
+
+def _marked(text: str, lines: Sequence[Line]) -> list[Heading]:
+    """Headings by the marks of the language that the text seems to have."""
     marked = _markdown(text, lines, strict=True)
     if any(text[h.start] in "#<" for h in marked):
         return marked
     if _ASCIIDOC_SIGN.search(text) and (asciidoc := _asciidoc(lines)):
         return asciidoc
-    rst = _rst(lines) if _RST_SIGN.search(text) else []
-    return rst or marked or _plain(lines)
+    return (_rst(lines) if _RST_SIGN.search(text) else []) or marked
 
 
-def numbered_headings(lines: Sequence[Line]) -> list[Heading]:
-    """Headings with a number or a word such as "Part", which a text with marked headings may have too."""
-    return [h for h in _plain(lines) if _NUMBERED.match(h.text) or _KEYWORD.match(h.text)]
+def all_headings(text: str, lines: Sequence[Line]) -> list[Heading]:
+    """`headings_of`, and below marked ones those with a number or a word such as "Part"."""
+    if text.startswith("#!"):  # a script
+        return []
+    plain = _plain(lines)
+    if not (marked := _marked(text, lines)):
+        return plain
+    deepest = max(heading.level for heading in marked)
+    starts = {heading.start for heading in marked}
+    numbered = (h for h in plain if _NUMBERED.match(h.text) or _KEYWORD.match(h.text))
+    return sorted(
+        [*marked, *(h._replace(level=h.level + deepest) for h in numbered if h.start not in starts)]
+    )
 
 
 def find_title(text: str, headings: Sequence[Heading]) -> str | None:
