@@ -83,6 +83,7 @@ def layers(value: Any, config: RunnableConfig | None) -> Iterator[tuple[Any, Run
         config: The config of the call; None where it is not known: then what is configured at run time
             counts by its default.
     """
+    # Ends: every wrapper has one thing inside, and none contains itself.
     while True:
         yield value, config
         if isinstance(value, RunnableBindingBase):

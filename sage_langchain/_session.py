@@ -102,11 +102,13 @@ class Session(Question[Document]):
     """
 
     def __init__(self, parts: Parts, inputs: dict[str, Any], config: RunnableConfig) -> None:
+        # Empty until the retriever has answered, inside the chain's own run.
         super().__init__(inputs["input"], parts.feedback, EvidencePool((), _identity))
         self.parts = parts
         self.inputs = inputs
         self.run_config = config
         self.texts: list[str] = []
+        # Replaced with the candidates: a loop over none, whose result is empty, until then.
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
@@ -123,6 +125,7 @@ class Session(Question[Document]):
     def streaming(self) -> Steps[AddableDict]:
         """`steps`, its output in parts as they come, and the trace at last."""
         yield from self._retrieving()
+        # Drafts are not shown: a stream that took its words back would be worse than a late one.
         final = self._streams_final_answer
         if not final:
             self.result = yield from self.rounds(self.loop)
@@ -141,7 +144,9 @@ class Session(Question[Document]):
     def _search_call(self, inputs: dict[str, Any], config: RunnableConfig) -> Call[list[Document]]:
         """The call of the chain's retriever, known to be of use with this config before it is called."""
         retriever: Runnable[Any, list[Document]] = self.parts.retriever
+        # Before the call: what is configured at run time may be another retriever than was built.
         check_retriever(retriever, self.run_config)
+        # All candidates: the loop selects, in every round anew.
         return Call(retriever.invoke, retriever.ainvoke, inputs, config, select=False)
 
     def _begin(self, documents: list[Document]) -> None:
@@ -152,6 +157,7 @@ class Session(Question[Document]):
             for document in documents
             if isinstance(document.metadata.get("source"), str)
         )
+        # Whose numbers these are is known from who wrote them, not from their range.
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self.sizes(documents)
         self.loop = FeedbackLoop(
@@ -163,12 +169,14 @@ class Session(Question[Document]):
     def sizes(self, candidates: Sequence[Document]) -> list[int]:
         """See `Question.sizes`; the texts are noted."""
         texts = [self._text(document) for document in candidates]
+        # As prompts show them, so that a candidate is counted as it is sent; positions are the pool's.
         self.texts += texts
         return self.parts.counter.count_many(texts)
 
     @property
     def _streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
+        # Only then is the first answer the last one, whatever its grade.
         only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
         return only and self._first.cut > 0 and not _parses(self.parts.llm)
 
@@ -208,8 +216,10 @@ class Session(Question[Document]):
         """What the model gives, and what it took; read as it comes where a sentence may end it."""
         llm = self.parts.llm
         if self.parts.feedback.stop_on is None or _parses(llm):
+            # Not streamed where nothing can end it early: some models stream without usage.
             output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
         else:
+            # Taken once, since a pruner would judge the sentences anew for every piece.
             pieces, texts = _Written(), self.passages(selection)
             # Read to the end here: a draft is not shown.
             yield from Call(
@@ -221,6 +231,7 @@ class Session(Question[Document]):
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""
+        # Made outside the run, which so shows the call of the model alone.
         prompt = self._critic_prompt(selection, answer)
 
         def grading(config: RunnableConfig) -> Steps[tuple[Verdict, TokenUsage]]:
@@ -235,6 +246,7 @@ class Session(Question[Document]):
             lambda graded: {"verdict": graded[0].to_dict(), "usage": graded[1].to_dict()},
         )
         report, areport = callbacks.dispatch_custom_event, callbacks.adispatch_custom_event
+        # After the veto: an event must not show a grade that the trace denies.
         event = self._round_event(selection, answer, graded[0])
         yield from Call(report, areport, "sage_round", event, config=self.run_config)
         return graded
@@ -248,6 +260,7 @@ class Session(Question[Document]):
         shown: Callable[[T], dict[str, object]],
     ) -> Steps[T]:
         """A step as a run of its own in traces, which show ``about`` it and its result as JSON-ready data."""
+        # Traces must be JSON; the result itself, which may hold messages, goes past them.
         results: list[T] = []
 
         def noted(config: RunnableConfig) -> Steps[dict[str, object]]:
@@ -270,6 +283,7 @@ class Session(Question[Document]):
         def run(_: object) -> dict[str, object]:
             return selection.to_dict()
 
+        # The loop has made the selection: this run is there to be seen in traces.
         runnable = RunnableLambda(run, name="sage_select")
         about = {"round": self._number, "scores": scores_of(self.pool.items)}
         return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
@@ -305,6 +319,7 @@ class Session(Question[Document]):
         if template is not None:
             return format_document(document, template)
         text, metadata = document.page_content, document.metadata
+        # Only where titles repeat: else the title says it, in fewer tokens.
         name = self._names.get(metadata["source"]) if isinstance(metadata.get("source"), str) else None
         return with_header(passage_header(header_of(text, metadata, self.parts.counter), name), text)
 
@@ -314,6 +329,7 @@ class Session(Question[Document]):
         pruner = self.parts.pruner
         if pruner is None:
             return documents
+        # The same selection is asked for by prompt, critic and context.
         if selection.indices not in self._pruned:
             question = self.text
             self._pruned[selection.indices] = self.pool.prune(
@@ -325,6 +341,7 @@ class Session(Question[Document]):
 
     def text_of(self, piece: object) -> str:
         """The text of a chunk; none of an object, which is judged once it is complete."""
+        # A half-written object has no sentences yet.
         return "" if is_structured(piece) else text_of(piece)
 
     def send_mark(self, mark: AnswerMark) -> None:
@@ -364,6 +381,7 @@ class Session(Question[Document]):
     @property
     def context(self) -> list[Document]:
         """The documents of the answer; of the only answer there will be, while it is being written."""
+        # While the answer streams the context is sent first, before there is a result.
         selection = self._first if self.result is None else self.result.selection
         return self._shown(selection)
 
@@ -383,6 +401,7 @@ class Session(Question[Document]):
     def _answer(self) -> Any:
         """The answer: its text, or the object that a structured model gave."""
         output = self._output
+        # A user who asked for an object gets the object, not its text.
         return output if output is not None and is_structured(output) else self.loop.result.answer
 
     # Prompts and configs
@@ -394,11 +413,13 @@ class Session(Question[Document]):
             options = self.inputs.get("options")
             return to_langchain(answer_messages(self.text, texts, options=options))
         values = {**self.inputs, "context": self.parts.separator.join(texts)}
+        # Formatting is no step that a trace should show.
         return prompt.invoke(values, {"callbacks": []})
 
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
         texts = self.passages(selection)
         options = self.inputs.get("options")
+        # Asked for only where it leads to a search: a longer reply costs tokens.
         missing = self.parts.feedback.hops > 0
         question = self.text
         return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
@@ -425,6 +446,7 @@ class Session(Question[Document]):
 
 def _parses(llm: Runnable[Any, Any]) -> bool:
     """Whether an object is read from what the model writes, which is complete with the last word alone."""
+    # `with_structured_output` makes a sequence that ends in a parser.
     last = llm.last if isinstance(llm, RunnableSequence) else None
     parser = isinstance(last, BaseOutputParser) and not isinstance(last, StrOutputParser)
     return parser or isinstance(last, RunnableWithFallbacks)  # the latter with include_raw=True
@@ -432,6 +454,7 @@ def _parses(llm: Runnable[Any, Any]) -> bool:
 
 def _identity(document: Document) -> str:
     """What makes two documents the same: many stores give no ids."""
+    # A text is unique enough: equal texts are one candidate anyway.
     return document.id or document.page_content
 
 
@@ -465,6 +488,7 @@ class _Written:
         if is_structured(chunk):  # each is the object as far as it is known
             self.whole = chunk
             return ""
+        # Chunks of messages add up with their usage and tool calls; "" has no type to add to.
         self.whole = chunk if self.whole == "" else self.whole + chunk
         return text_of(chunk)
 
@@ -482,6 +506,7 @@ def _final(
         async for piece in apieces():
             yield piece
 
+    # A run of its own: `astream_events` then tells the answer from drafts and grades by its tag.
     run = RunnableGenerator(answer, aanswer, name="sage_answer")
 
     def stream() -> Iterator[AddableDict]:

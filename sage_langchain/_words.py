@@ -23,6 +23,7 @@ Scored = list[tuple[Document, float]]
 
 def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
     """A store's results with Python's floats for scores; FAISS and others report NumPy's."""
+    # JSON and traces take no NumPy numbers.
     return [(document, float(score)) for document, score in scored]
 
 
@@ -92,8 +93,10 @@ class InMemory(ReadableStore):
             return {}
         rows = np.asarray([self._store.store[key]["vector"] for key in there], dtype=np.float64)
         query_vector = np.asarray(vector, dtype=np.float64)
+        # In float64, as lists of floats are: the scores must be equal to those that the store reports.
         lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_vector)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # A zero vector has no direction; the store reports 0 for it.
             cosines = np.nan_to_num(rows @ query_vector / lengths, posinf=0.0, neginf=0.0)
         return dict(zip(there, cosines.tolist(), strict=True))
 
@@ -109,6 +112,7 @@ class Docstore(ReadableStore):
 
     def _all(self) -> dict[str, Document]:
         known = docstore_of(self._store) or {}
+        # The docstore may still hold what was deleted from the index.
         return {key: known[key] for key in self._store.index_to_docstore_id.values() if key in known}
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
@@ -143,6 +147,7 @@ class Chroma(ReadableStore):
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """See `ReadableStore`."""
+        # Chroma filters by itself, in its own language.
         where = {"where": limits.get("filter"), "where_document": limits.get("where_document")}
         return set(self._store.get(ids=list(ids), include=[], **where)["ids"])
 
@@ -196,6 +201,7 @@ def readable(store: VectorStore) -> ReadableStore | None:
     """How to read the documents of a vector store; None where its kind is not known."""
     if isinstance(store, InMemoryVectorStore):
         return InMemory(store)
+    # By name: two packages have a class of it, and neither is to be imported for this.
     if any(base.__name__ == "Chroma" for base in type(store).__mro__) and store.embeddings is not None:
         return Chroma(store)
     if docstore_of(store) is not None:
@@ -205,6 +211,7 @@ def readable(store: VectorStore) -> ReadableStore | None:
 
 def searches_words_itself(store: VectorStore) -> bool:
     """Whether the store's own search is one by words too, as it was made."""
+    # Such a store's results hold both searches already; ours beside it would count words twice.
     mode = getattr(store, "retrieval_mode", None)  # Qdrant
     if str(getattr(mode, "value", mode)).lower() == "hybrid":
         return True
@@ -218,6 +225,7 @@ def _passing(documents: Sequence[Document], condition: Any) -> Collection[str]:
         return {str(d.id) for d in documents}
     if callable(condition):
         return {str(d.id) for d in documents if condition(d.metadata)}
+    # Operators ("$in", "$and") are each store's own; applied wrongly they would show hidden documents.
     plain = isinstance(condition, Mapping) and not any(
         str(key).startswith("$") or isinstance(value, Mapping) for key, value in condition.items()
     )

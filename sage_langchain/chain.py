@@ -168,6 +168,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        # Before any question is asked.
         self._feedback()  # checks its settings
         if self.loop.selection != SelectionConfig():
             raise InputError("the selection of a loop is the retriever's: create_sage_chain takes selection=")
@@ -185,6 +186,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     def _feedback(self) -> FeedbackConfig:
         """The loop's settings but for the selection, which is the retriever's."""
+        # None is "not given": the loop's own value stands.
         settings = {name: getattr(self, name) for name in LOOP_SETTINGS}
         return replace(self.loop, **{name: value for name, value in settings.items() if value is not None})
 
@@ -212,6 +214,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """What can be configured at run time in the retriever and the models."""
+        # All that are called: LangChain refuses a configurable key that no part declares.
         parts = [self.retriever, self.llm, *([self.critic] if self.critic is not None else [])]
         return get_unique_config_specs(spec for part in parts for spec in part.config_specs)
 
@@ -287,6 +290,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     ) -> AsyncIterator[dict[str, Any]]:
         async for inputs in chunks:
             yield _first_chunk(inputs)
+            # A consumer that stops reading must not leave the model's stream open.
             async with aclosing(adrive_pieces(Session(self._parts(), inputs, config).streaming())) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -309,6 +313,7 @@ def create_sage_chain(
             has settings of its own for the selection.
     """
     _check_model(llm)
+    # Taken out of the settings, which hold only the chain's own fields from here on.
     selection = SelectionConfig.from_keywords(settings)
     for name in settings:
         if name not in SageChain.model_fields:

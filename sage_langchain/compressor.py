@@ -169,6 +169,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
                     "model outputs, or scale='probability' for scores between 0 and 1"
                 )
             wrapped = self._wrapped
+            # Fields may be changed after construction; a new wrapper warns anew.
             if wrapped is None or wrapped.model is not reranker or wrapped.said != self.scale:
                 wrapped = self._wrapped = LangChainCrossEncoder(reranker, self.scale)
             return wrapped
@@ -267,6 +268,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         texts = [document.page_content for document in ranked]
         scale = self.scale_of(ranked)
         chosen = self.choose(scores, k=k, scale=scale, texts=texts)
+        # A custom event needs a run to belong to; a bare handler has none.
         if isinstance(callbacks, BaseCallbackManager) and callbacks.parent_run_id is not None:
             event = {**chosen.to_dict(), "scale": scale}
             dispatch_custom_event("sage_selection", event, config={"callbacks": callbacks})
@@ -291,6 +293,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         scale = scale or self.score_scale or read_scores(scores, "auto", ordered=False).scale
         exact = self.top_n if k is None else k
         if exact is None and not self.select:
+            # All of them; `select` takes no bound of 0.
             exact = max(len(scores), 1)
         if exact is not None:
             return select(scores, scale=scale, min_k=exact, max_k=exact)
@@ -311,9 +314,11 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         values = [document.metadata.get(key) for document in documents]
         if self.search_score_key is not None:
             return [_number(value, key) for value in values]
+        # "score" is a common key: a label or a text there is nobody's search.
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
         read = read_scores([_number(value, key) for value in values], "auto")
+        # A search lists by its score. Numbers that do not fall were written by something else.
         known = [score for score in read.scores if score is not None]
         return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
 
@@ -370,6 +375,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 def without_header(document: Document) -> Document:
     """The document without the header before its text; itself where there is none."""
     header, text = take_header(document.page_content, document.metadata)
+    # The same object: most stores have no headers, and copies of 60 documents cost time.
     if not header:
         return document
     metadata = {key: value for key, value in document.metadata.items() if key != HEADER_KEY}
@@ -390,6 +396,7 @@ def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
 def place_of(document: Document) -> Place | None:
     """Where a document stands in its source, as far as its metadata says so."""
     source, start = document.metadata.get("source"), document.metadata.get("start_index")
+    # True is an int for Python, and no place in a text.
     if source is None or isinstance(start, bool) or not isinstance(start, int):
         return None
     return Place(str(source), start, start + len(document.page_content))
@@ -457,6 +464,7 @@ class LangChainCrossEncoder:
         if not texts:
             return []
         output = np.asarray(self.model.score([(query, text) for text in texts]), dtype=np.float64)
+        # Two columns are the logits of "no" and "yes"; the last is the one for relevance.
         if output.ndim == 2 and output.shape[1] in (1, 2):
             output = output[:, -1]
         if output.shape != (len(texts),):
@@ -518,6 +526,7 @@ class CompressorScores:
     def _read(self, documents: Sequence[Document], n: int) -> list[float]:
         results: list[tuple[int, Any]] = []
         for document in documents:
+            # Compressors return copies in another order; the metadata come along.
             position: Any = document.metadata.get(_POSITION)
             if self.key not in document.metadata or not isinstance(position, int):
                 raise InputError(

@@ -72,6 +72,7 @@ class Critic:
         Raises:
             InputError: If it has not.
         """
+        # Which model it is will be known at the call.
         if isinstance(self.llm, DynamicRunnable):
             return
         try:
@@ -117,6 +118,7 @@ class Critic:
         verdict = parse_verdict(None)
         for reply in _replies(output):
             read = parse_verdict(reply)
+            # Kept though unreadable: what the model said helps whoever reads the trace.
             verdict = read if read.parsed or read.raw else verdict
             if read.parsed:
                 break

@@ -108,8 +108,10 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Take passages out of the newest results that an earlier search has returned."""
         messages = state["messages"]
+        # Kept apart from the messages, which another middleware may shorten.
         before = _noted_searches(state, messages)
         results = dict(before["results"])
+        # Results are noted once, before repetitions are cut out of them.
         fresh = [m for m in _searches(messages, self._is_search) if m.tool_call_id not in results]
         if not fresh:
             return None if before is state.get("sage_searches") else {"sage_searches": before}
@@ -134,6 +136,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """Call the model; without its search tools once a limit is reached."""
         self._learn(request)
+        # Computed from the state at each call: nothing is held here that a checkpoint would lose.
         review = self._review(self._results(request.state, request.messages))
         if review.stop is None:
             return handler(request)
@@ -160,6 +163,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         if limit is None or not isinstance(last, AIMessage):
             return None
         calls = [call for call in last.tool_calls if self._is_search(call["name"])]
+        # Models ask for several searches at once; each call needs a reply, also one that is refused.
         excess = calls[max(limit - len(self._results(state, messages)), 0) :]
         refused = f"Not searched: at most {limit} searches are allowed. Answer with what has been found."
         answers = [
@@ -175,6 +179,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _learn(self, request: ModelRequest[Any]) -> None:
         """Note the tools that are no tools: a structured answer comes as a call of one."""
+        # Never shrinks: the format of one agent must not count as a search of the other.
         self._answer_tools |= _answer_tools(request.response_format)
 
     def _results(self, state: Any, messages: Sequence[AnyMessage]) -> dict[str, list[str] | None]:

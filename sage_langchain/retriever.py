@@ -130,6 +130,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
             )
+        # A copy: keys are taken out below, and the dict is the caller's.
         limits = dict(search_kwargs or {})
         if "score_threshold" in limits or "score_threshold" in kwargs:
             raise InputError(
@@ -176,6 +177,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 "give its retriever, SageRetriever(base_retriever=store.as_retriever(search_type='mmr', "
                 "search_kwargs={'k': 30}))"
             )
+        # A name that both have is the retriever's: `scores`, `k`.
         known = {*cls._more_arguments} - set(cls.model_fields)
         settings = {name: value for name, value in data.items() if name in known}
         if not settings:

@@ -192,6 +192,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     ) -> list[Document]:
         limits = self._arguments(k, kwargs)
         n = limits.pop("k")
+        # Once, for both: the search, and the scores of what only words found.
         vector = None if self._store is None else _embedding(self.vectorstore).embed_query(query)
         near = self._near(vector, n + RUNNERS_UP, limits)
         if near is None:

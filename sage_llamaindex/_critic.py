@@ -112,6 +112,7 @@ class LLMCritic(Critic):
     def __init__(
         self, llm: LLM, template: BasePromptTemplate | None = None, *, missing: bool = False
     ) -> None:
+        # A structured LLM would answer in the user's own schema, not with a grade.
         self._llm = llm.llm if isinstance(llm, StructuredLLM) else llm
         self._template = critic_template(missing=missing) if template is None else _checked(template)
 
@@ -153,6 +154,7 @@ class EvaluatorCritic(Critic):
     def __init__(self, evaluator: BaseEvaluator, accept_score: float) -> None:
         self._evaluator = evaluator
         self._accept = accept_score
+        # `CorrectnessEvaluator` grades from 1 to 5, the others from 0 to 1.
         self._range = (1.0, 5.0) if isinstance(evaluator, CorrectnessEvaluator) else (0.0, 1.0)
 
     def judge(self, case: Case) -> Graded:
@@ -173,6 +175,7 @@ class EvaluatorCritic(Critic):
 
     def __copy__(self) -> EvaluatorCritic:
         """With an evaluator of its own, so that prompts can be updated apart."""
+        # Shallow: the LLM inside is shared, the prompts are the copy's own.
         return EvaluatorCritic(copy.copy(self._evaluator), self._accept)
 
     def _verdict(self, evaluation: EvaluationResult | None) -> Verdict:
@@ -187,13 +190,16 @@ class EvaluatorCritic(Critic):
         if reason:
             return Verdict(None, raw=raw, reason=reason, source=label)
         if evaluation.score is None:
+            # A yes or no has no degrees: the ends of the scale order it before any score.
             grade = 10.0 if evaluation.passing else 1.0
         else:
             low, high = self._range
             grade = 1 + 9 * min(max((evaluation.score - low) / (high - low), 0.0), 1.0)
         if evaluation.passing:
+            # The evaluator's own decision wins over its score, whose threshold we do not know.
             grade = max(grade, self._accept)
         elif evaluation.passing is False:
+            # Just below acceptance, so that the order among the failed ones stays.
             grade = min(grade, max(self._accept - 0.5, 1.0))
         return Verdict(grade, 0 if grade >= self._accept else 1, raw=raw, source=label)
 

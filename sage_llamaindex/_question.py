@@ -114,9 +114,11 @@ class SageQuestion(Question[NodeWithScore]):
     def __init__(
         self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig = DEFAULT_FEEDBACK
     ) -> None:
+        # By id, not by text: two nodes of equal text may stand in different documents.
         super().__init__(bundle.query_str, config, EvidencePool(ranking.nodes, lambda n: n.node.node_id))
         self._bundle = bundle
         self._scale = ranking.scale
+        # One for all rounds, so that a node kept in two of them is pruned alike.
         self._pruner = parts.sage.pruner(ranking.scale)
         self._parts = parts
         self._attempts: list[Attempt] = []
@@ -128,6 +130,7 @@ class SageQuestion(Question[NodeWithScore]):
         nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
         response = yield from self._synthesis(nodes)
         if isinstance(response, StreamingResponse):
+            # The caller may read a stream twice: to show it, and in `marks_of`.
             response.response_gen = TokenReplay(response.response_gen)
         elif isinstance(response, AsyncStreamingResponse):
             response.response_gen = AsyncTokenReplay(response.response_gen)
@@ -153,12 +156,14 @@ class SageQuestion(Question[NodeWithScore]):
     ) -> Steps[tuple[FeedbackLoop, Step]]:
         """A loop that begins after the rounds given, which `attempts` answered, and its next request."""
         self._attempts = list(attempts)
+        # Rounds are numbered on where the earlier run stopped; events and spans carry the number.
         self._round = len(attempts)
         loop = yield from Compute(self._loop)
         return loop, (yield from self.resumed(loop, rounds))
 
     def finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         """The response of the best round, with the trace; without candidates, an empty one."""
+        # No candidates, so no round: the synthesizer says "Empty Response" in its own words.
         if not self._attempts:
             response = yield from self._synthesis([])
             return self._noted(with_text(response, result.answer) if result.answer else response, result)
@@ -202,6 +207,7 @@ class SageQuestion(Question[NodeWithScore]):
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it: pruned, and through the postprocessors after ours."""
         if self._pruner is not None:
+            # In a thread: it judges every sentence of every node.
             nodes = yield from Compute(self._prune, nodes)
         for postprocessor in self._parts.after:
             nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
@@ -214,6 +220,7 @@ class SageQuestion(Question[NodeWithScore]):
     def generate(self, selection: Selection) -> Steps[Answered]:
         """See `Question.generate`."""
         ranking = self._ranking
+        # Called for its span alone: the loop has made the selection already.
         self.select(self._round + 1, ranking.scale, ranking.scores, selection)
         nodes = self._parts.sage.pick(ranking, selection)
         return (yield from Call(self.answer, self.aanswer, self._round, nodes))
@@ -248,8 +255,10 @@ class SageQuestion(Question[NodeWithScore]):
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
             response = self._marked((yield from self._synthesis(nodes)), nodes)
+            # Read to the end before it is graded: only the best round is shown.
             text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
+        # None is booked as one call of unknown size, so that max_calls still holds.
         return text, _spent(meter, nodes)
 
     def _marked(self, response: RESPONSE_TYPE, nodes: Sequence[NodeWithScore]) -> RESPONSE_TYPE:
@@ -269,6 +278,7 @@ class SageQuestion(Question[NodeWithScore]):
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """See `Question.check`; and a grade of its own where later postprocessors left no node."""
+        # Whatever the LLM says from no passage is not from the documents: no critic is needed for that.
         if not self._attempts[-1].nodes:
             return Verdict(1, 1, source="no context was left")
         return super().check(selection, answer)
@@ -283,6 +293,7 @@ class SageQuestion(Question[NodeWithScore]):
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""
+        # Through a method of its own, whose span shows the grade in traces.
         return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer, selection))
 
     @dispatcher.span
@@ -302,6 +313,7 @@ class SageQuestion(Question[NodeWithScore]):
             try:
                 verdict, usage = yield from Call(self._parts.critic.judge, self._parts.critic.ajudge, case)
             except Exception as error:  # the answer is not lost, whatever breaks the grade
+                # An evaluator is somebody else's code: it may raise anything on a reply it does not expect.
                 verdict, usage = failed_grade(error), None
         verdict = yield from self.reviewed(verdict, selection, answer)
         return verdict, usage or meter.usage or self._parts.critic.unseen
@@ -311,7 +323,7 @@ class SageQuestion(Question[NodeWithScore]):
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response = self._marked((yield self._synthesis(nodes)), nodes)
+            response = self._marked((yield from self._synthesis(nodes)), nodes)
 
         def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))
@@ -322,6 +334,7 @@ class SageQuestion(Question[NodeWithScore]):
             response.response_gen = AsyncTokenReplay(
                 ameasured(response.response_gen, meter), lambda text: adrive(grading(text))
             )
+        # Whoever reads a plain stream cannot await its grade: an async engine grades it before it returns.
         elif isinstance(response, StreamingResponse) and not awaited:
             response.response_gen = TokenReplay(
                 measured(response.response_gen, meter), lambda text: drive(grading(text))
@@ -335,6 +348,7 @@ class SageQuestion(Question[NodeWithScore]):
     def _noted(self, response: RESPONSE_TYPE, result: FeedbackResult) -> RESPONSE_TYPE:
         """Put the trace where it can be found, and a flat summary into the metadata."""
         logger.debug("feedback for %r:\n%s", self.text, result)
+        # Not in the metadata: those are copied into prompts and stores, and a trace is large.
         vars(response)[RESULT] = result
         comment = self.feedback(result.to_dict(), summary(result))
         if self._parts.trace_key is not None:
@@ -395,6 +409,7 @@ def as_llm_error(error: Exception) -> LLMError | None:
     """
     if isinstance(error, LLMError):
         return error
+    # What programming errors raise; a client library that subclasses these hides its failures.
     ours = (ValueError, TypeError, LookupError, AttributeError, AssertionError, ImportError)
     if isinstance(error, OSError) or (type(error).__module__ != "builtins" and not isinstance(error, ours)):
         return LLMError(f"{type(error).__name__}: {error}", retryable=True)
@@ -430,6 +445,7 @@ def _raised_by_handler(error: Exception) -> bool:
     trace = error.__traceback__
     if not isinstance(error, ValueError) or trace is None:
         return False
+    # The innermost frame is where it was raised.
     while trace.tb_next is not None:
         trace = trace.tb_next
     return isinstance(trace.tb_frame.f_locals.get("self"), BaseCallbackHandler)

@@ -41,6 +41,7 @@ class TokenReplay(Generator[str, None, None]):
         at = 0
         while True:
             with self._lock:
+                # The lock is held for one token only: readers at different places do not wait for each other.
                 if at == len(self._tokens) and not self._read():
                     return
             yield self._tokens[at]
@@ -48,6 +49,7 @@ class TokenReplay(Generator[str, None, None]):
 
     def __next__(self) -> str:
         if self._own is None:
+            # `next()` needs a place that lasts between calls; `iter()` always begins anew.
             self._own = iter(self)
         return next(self._own)
 
@@ -131,6 +133,7 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         async with self._lock:
             if self._error is not None:
                 raise self._error
+            # Another reader may have read this token while we waited for the lock.
             if at < len(self._tokens) or self._done:
                 return at < len(self._tokens)
             try:
@@ -158,6 +161,7 @@ def drained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
     """
     if isinstance(response, StreamingResponse):
         tokens = list(response.response_gen)
+        # response_txt caches what was read of the old stream; it must not survive.
         fresh = dataclasses.replace(response, response_gen=TokenReplay(iter(tokens)), response_txt=None)
         return "".join(tokens), fresh
     return text_of_response(response), response

@@ -44,6 +44,7 @@ class Meter:
         try:
             yield
         finally:
+            # A stream is read in stretches: calls open at the end of one are still open in the next.
             self._open = _depth.get()
             _meter.reset(tokens[0])
             _depth.reset(tokens[1])
@@ -63,6 +64,7 @@ class Meter:
             _depth.set(_depth.get() + 1)
         elif isinstance(event, LLMChatEndEvent | LLMCompletionEndEvent):
             outer = _depth.get() - 1
+            # An end without a start was begun before this meter: it is counted, never below 0.
             _depth.set(max(outer, 0))
             if outer <= 0:
                 prompt = event.prompt if isinstance(event, LLMCompletionEndEvent) else _joined(event.messages)
@@ -92,6 +94,7 @@ def _listen() -> None:
     """Add the listener to the root dispatcher, once."""
     root = get_dispatcher()
     with _installing:
+        # The root dispatcher is the process's: two listeners would count every call twice.
         if not any(isinstance(handler, _Listener) for handler in root.event_handlers):
             root.add_event_handler(_Listener())
 
@@ -110,6 +113,7 @@ def measured(source: Iterator[str], meter: Meter) -> Iterator[str]:
     while True:
         with meter.active():
             try:
+                # Active only here: between two tokens the reader may call LLMs of its own.
                 token = next(source)
             except StopIteration:
                 return

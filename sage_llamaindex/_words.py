@@ -51,6 +51,7 @@ class _Nodes(ABC):
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these nodes pass `limits_of` a retriever."""
         nodes, documents, filters = (limits.get(name) for name in ("node_ids", "doc_ids", "filters"))
+        # The cheapest test first: the others read the nodes from their store.
         some = [i for i in ids if not nodes or i in nodes]
         if documents is not None:
             some = [node.node_id for node in self.chunks(some) if node.ref_doc_id in documents]
@@ -60,6 +61,7 @@ class _Nodes(ABC):
         """Ids of the nodes that pass, as LlamaIndex's simple store decides it."""
         metadata: dict[str, Mapping[str, Any]] = {}
         for node in self.chunks(ids):
+            # Stores write the document's id under one of these; filters name any of them.
             document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), node.ref_doc_id)
             metadata[node.node_id] = {**document, **node.metadata}
         passes = _filter(metadata.__getitem__, filters)
@@ -112,6 +114,7 @@ class DocstoreNodes(_Nodes):
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
         """See `WordSource.chunks`."""
         nodes = self._index.docstore.get_nodes(list(ids), raise_error=False)
+        # Docstores return what they have, in any order, and None for what is gone.
         by_id = {node.node_id: node for node in nodes if node is not None}
         return [by_id[i] for i in ids if i in by_id]
 
@@ -147,6 +150,7 @@ def source_of(index: Any) -> WordSource[BaseNode] | None:
     """Where the nodes of an index can be read; None where nowhere."""
     if not isinstance(index, VectorStoreIndex):
         return None
+    # Filled only where the vector store keeps no text: then the docstore has the nodes.
     if index.index_struct.nodes_dict:
         return DocstoreNodes(index)
     store = index.vector_store
@@ -184,6 +188,7 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
     )
     options: dict[str, Any] = {}
     if isinstance(store, SimpleVectorStore) or store.class_name() == "QdrantVectorStore":
+        # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
         query.node_ids = list(ids)
     elif store.class_name() == "ChromaVectorStore":
         # A search within ids of which the collection lacks one is an error in Chroma.
@@ -194,6 +199,7 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
     else:
         return {}
     result = store.query(query, **options)
+    # Some stores fill one of the two.
     known = result.ids or [node.node_id for node in result.nodes or []]
     return dict(zip(known, result.similarities or [], strict=False))
 

@@ -196,6 +196,7 @@ class _Spans(BaseSpanHandler[BaseSpan]):
         if (tags or {}).get(_TAG) != self._run:
             return None
         with self._recorder.lock:
+            # Known for every span, so that steps can be put under the nearest one that returned nodes.
             self._recorder.parents[id_] = parent_span_id
             ranking, given = (bound_args.arguments.get(name) for name in ("ranking", "nodes"))
             if isinstance(ranking, Ranking):  # before a cut

@@ -260,6 +260,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         made_from = (
             self.model, self.tokenizer, counter, tuple(arguments.items()), self.chunk_size, id(self.segmenter)
         )  # fmt: skip
+        # Every assignment validates: the segmenter, with its caches, is made anew only on change.
         if made_from == self._made_from:
             return self
         if self.segmenter is not None:

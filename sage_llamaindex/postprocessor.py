@@ -215,6 +215,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Make the reranker (cheap: models are loaded on first use)."""
+        # Every assignment validates: a reranker made anew with it would load its model again.
         made_from = (id(self.reranker), self.device, self.scale)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)
@@ -256,6 +257,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             read = yield from Call(scorer.score_nodes, scorer.ascore_nodes, nodes, bundle)
         else:
             texts, headed = _texts(nodes)
+            # A fused or sorted list without scores still has an order, which says much.
             known = scores_or_order(reading.scores)
             scores = yield from Call(
                 score_candidates, ascore_candidates, scorer, question, texts, known, headed=headed
@@ -290,10 +292,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
         """The nodes to keep of a ranking: a step of its own in traces."""
         if not ranking.scored:
+            # Once: a retriever without scores has none for any question.
             if ranking.nodes and not self._warned:
                 self._warned = True
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
+        # Counted only for rules that look at them: it takes longer than the rule itself.
         tokens = tokens_of(ranking.nodes) if self.selection.counts_tokens else None
         chosen = self.select(ranking.scores, ranking.scale, tokens)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
@@ -407,6 +411,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         for i in distinct(texts, [n.node.node_id for n in nodes], scores):
             old, score, node = nodes[i], scores[i], nodes[i].node
             if self.keep_retrieval_score and reranked:
+                # On a copy and excluded twice: a score in the text would change embeddings and prompts.
                 update: dict[str, Any] = {
                     "metadata": {**node.metadata, RETRIEVAL_SCORE: finite_score(old.score)}
                 }
@@ -485,6 +490,7 @@ class PostprocessorScores:
         places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
         for i, node in enumerate(nodes):
             places[node.node.node_id].append(i)
+        # Fusion may give one node twice: each result takes the next place of its id.
         results = [(queue.popleft(), n.score) for n in ranked if (queue := places[n.node.node_id])]
         try:
             scores = collected_scores(self.name, results, len(nodes))

@@ -238,6 +238,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             for name, value in settings.items()
             if name in _SELECTION and (value is not None or name == "empty_below")
         }
+        # Two sources for one setting would have to disagree in silence.
         if ours and selecting:
             raise InputError(
                 f"{', '.join(selecting)} go into the SageNodePostprocessor that is among node_postprocessors"
@@ -248,11 +249,13 @@ class SageQueryEngine(RetrieverQueryEngine):
             if retriever.selects:
                 postprocessors.append(retriever.postprocessor)
                 ours = [len(postprocessors) - 1]
+            # The engine selects anew in every round, so the retriever must hand over all candidates.
             retriever = retriever.unselected()
         if not ours:
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
             reranked = any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors)
             postprocessors.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **selecting))
+        # Postprocessors before it see candidates, those after it see selections.
         self._at = ours[0] if ours else len(postprocessors) - 1
         super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
         self._critic = make_critic(
@@ -262,6 +265,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             self._options.loop.accept_score,
             missing=self._options.loop.hops > 0,
         )
+        # A manager that the user passed replaces the critic's own; the global one does not.
         self._critic.share(self.callback_manager, force=callback_manager is not None)
         self._options.config(self._sage)  # settings out of range fail now
 
@@ -304,6 +308,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         elif rest:
             raise TypeError(f"a response_synthesizer has its settings already: leave {', '.join(rest)} out")
         made = cls(retriever, response_synthesizer, node_postprocessors, callback_manager, **options)
+        # As LlamaIndex's own engines: without one of its own an engine reports to the global one.
         return made if callback_manager is not None else made._observed_by(Settings.callback_manager)
 
     @classmethod
@@ -364,6 +369,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         if not isinstance(engine, RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
         refuse_unknown(options, OPTIONS | _SELECTION | _PARTS, "SageQueryEngine.from_query_engine")
+        # So that an engine made from ours keeps critic, limits and feedback.
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
         retriever, synthesizer, postprocessors = parts_of(engine)
         arguments = {"node_postprocessors": postprocessors, **inherited, **options}
@@ -411,6 +417,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""
         modules: PromptMixinType = {"response_synthesizer": self._response_synthesizer}
         if self._options.feedback != "off":
+            # One level deep: LlamaIndex's update_prompts cannot address prompts nested further.
             modules["critic"] = self._critic
         return modules
 
@@ -490,6 +497,7 @@ def checked_question(question: QueryType) -> QueryType:
     """A question that can be looked for, or a clear error."""
     if not isinstance(question, str | QueryBundle):
         raise InputError(f"a question is a text or a QueryBundle, not {type(question).__name__}")
+    # A vector or an image may be looked for without a word.
     if isinstance(question, QueryBundle) and (question.embedding or question.image_path):
         return question  # what is looked for need not be in words
     if not (question if isinstance(question, str) else question.query_str).strip():

@@ -140,6 +140,7 @@ class SageRetriever(BaseRetriever):
         self._words: WordSearch[BaseNode] | None = None
         if isinstance(retriever, VectorIndexRetriever):
             self._index = index_of(retriever)
+            # The caller's retriever keeps its own top k.
             self._retriever = copy.copy(retriever)
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
         if words == "off":
@@ -149,6 +150,7 @@ class SageRetriever(BaseRetriever):
         elif (source := source_of(self._index)) is not None:
             self._words = WordSearch(source, entry, words_path)
         elif isinstance(retriever, VectorIndexRetriever):
+            # Only where the nodes cannot be read: an index of our own can be filtered and named.
             self._sparse = _sparse(retriever, words_of(candidates))
         logger.info("words are searched in: %s", self.words_from)
 
@@ -229,6 +231,7 @@ class SageRetriever(BaseRetriever):
             names = names_in([titled(n.node) for n in nodes], self._words.index)
             documents = list({document for own in names for document in own.values()})
             first = self._words.passing(self._words.index.chunks_of(documents, 1), limits_of(self._retriever))
+            # What a filter hides must not be named to an agent either.
             known = {t.document: t.source or t.title or "" for t in map(titled, first)}
             names = [{n: known[d] for n, d in own.items() if known.get(d)} for own in names]
         texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
@@ -245,6 +248,7 @@ class SageRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         bundle = await self._aembedded(query_bundle)
+        # The search by meaning waits for a network, that by words computes: side by side.
         near, by_words = await asyncio.gather(
             self._retriever.aretrieve(bundle), asyncio.to_thread(self._by_words, bundle)
         )
@@ -256,6 +260,7 @@ class SageRetriever(BaseRetriever):
     def _embedded(self, bundle: QueryBundle) -> QueryBundle:
         """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
         if (model := self._embedding_model(bundle)) is not None:
+            # Written into the caller's bundle on purpose: the inner retriever would embed it again.
             bundle.embedding = model.get_agg_embedding_from_queries(bundle.embedding_strs)
         return bundle
 

@@ -172,6 +172,7 @@ class SageWorkflow(Workflow):
             raise InputError(f"SageWorkflow takes a SageQueryEngine, not {type(engine).__name__}")
         if engine._options.feedback == "after_stream":
             raise InputError('a workflow returns an answer after its grade: give it feedback="before_stream"')
+        # LlamaIndex's default of 45 s would end a run in the middle of its second round.
         super().__init__(**{"timeout": None, **kwargs})
         self._engine = engine
 
@@ -214,6 +215,7 @@ class SageWorkflow(Workflow):
         if isinstance(request, Judge):
             # A budget that had no room for the grade left no mark in the rounds: it ends the loop again.
             request = loop.before_critic() or request
+        # The last round of a loop that goes on is the next one, not answered yet.
         ended = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
         ctx.write_event_to_stream(_round_event(ended[-1]))
         if isinstance(request, Done):

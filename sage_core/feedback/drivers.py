@@ -122,12 +122,14 @@ class StreamedCall(_Request[T]):
 
 def drive(steps: Steps[T]) -> T:
     """Make the calls of a generator, and return what it returns."""
+    # The last piece is the result; a deque of one keeps none of those before it.
     result: T = deque(drive_pieces(steps), maxlen=1).pop()
     return result
 
 
 async def adrive(steps: Steps[T]) -> T:
     """`drive` with coroutines. Cancelling it cancels the call under way and nothing else."""
+    # Closed here and not by the garbage collector, which may run in another event loop.
     async with aclosing(adrive_pieces(steps)) as pieces:
         async for piece in pieces:
             last = piece
@@ -207,6 +209,7 @@ def one_step(
         try:
             text, usage = yield from generate(step.selection)
         except failures as error:
+            # No earlier answer is there to fall back to: the caller must see the error itself.
             if step.round == 1:
                 raise
             _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
@@ -241,6 +244,7 @@ def _grading(
                 return loop.critic_failed(f"{type(error).__name__}: {error}")
     if local is not None:
         return loop.judged(local, NO_USAGE)
+    # Only now is it known that a call is needed: a local grade costs nothing of the budget.
     if (ended := loop.before_critic()) is not None:
         return ended
     try:

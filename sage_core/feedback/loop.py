@@ -98,9 +98,11 @@ class FeedbackLoop:
         self._question = question
         self._sizes = tuple(sizes) if sizes is not None else None
         self._scores, self._scale = tuple(scores), scale
+        # A selection is a prefix of the ranking, so what is left to try follows from the scores alone.
         self._moves = self._make_moves(first)
         self._first = self._moves.first()
         self._searches = 0
+        # By its casefolded words: a critic that asks again in other letters would search in vain.
         self._searched: dict[str, str] = {}
         self._missing = ""
         self._rounds: list[Round] = []
@@ -151,9 +153,11 @@ class FeedbackLoop:
             InputError: Where the rounds are of a loop with other candidates or settings.
         """
         step: Step = self.start()
+        # Replaying is cheap and total: no state is saved that could disagree with the rounds.
         for done in rounds:
             if isinstance(step, Search):
                 step = self.found(done.found, self._sizes_of(done.found, sizes), done.searched)
+            # Other candidates would make another selection: the recorded grades would be of other evidence.
             if not isinstance(step, Generate) or step.selection.indices != done.selection.indices:
                 raise InputError(
                     f"round {done.number} is of a loop with other candidates or settings: "
@@ -180,6 +184,7 @@ class FeedbackLoop:
         self._expect("generate")
         self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
         if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
+            # The paper has the critic grade it; its instructions settle the grade, so the call is saved.
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
         # A local grade costs nothing; the driver looks at the budget before it asks the LLM after all.
@@ -187,6 +192,7 @@ class FeedbackLoop:
             return self._finish("budget")
         self._state = "judge"
         current = self._rounds[-1]
+        # The text as it was given: a citation or a mark is an offset into it.
         return Judge(current.selection, text, current.number)
 
     def answer_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
@@ -260,6 +266,7 @@ class FeedbackLoop:
             self._searched[searched.casefold()] = searched
         known = len(self._scores)
         new = sorted({i for i, _ in hits if i >= known})
+        # A gap would be a candidate without a score that could never be selected, nor resumed.
         if new != list(range(known, known + len(new))) or any(i < 0 for i, _ in hits):
             raise InputError(f"new candidates are numbered from {known} on, without a gap")
         if self._sizes is not None:
@@ -270,17 +277,22 @@ class FeedbackLoop:
         current, verdict = self._rounds[-1].selection, self._rounds[-1].verdict
         assert verdict is not None
         self._scores = tuple(
-            _better(old, scores.get(i)) for i, old in enumerate([*self._scores, *(None for _ in new)])
+            # Found for either question, it is evidence: the lower score would only hide it.
+            _better(old, scores.get(i))
+            for i, old in enumerate([*self._scores, *(None for _ in new)])
         )
         positions = list(scores)
         sizes = None if self._sizes is None else [self._sizes[i] for i in positions]
         # Asked for by name or by the critic, so never nothing relevant.
         settings = replace(self.config.selection, empty_below=0)
         chosen = settings.select(list(scores.values()), self._scale, sizes)
+        # Indices of the selection are into the hits; the loop counts in candidates.
         beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
         selection = self._within_budget([*current.indices, *beside])
+        # The same evidence from a deterministic model is the same answer: a call for nothing.
         if set(selection.indices) <= set(current.indices):
             return self._moved(verdict)
+        # The ranking is another one now: cuts tried before say nothing of it.
         self._moves = self._make_moves(None)
         if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(selection)):
             return self._finish("budget")
@@ -292,6 +304,7 @@ class FeedbackLoop:
         order = [i for i in rank_order(self._scores) if i in set(indices)]
         most, tokens = self.config.selection.max_k, self.config.selection.max_context_tokens
         best = order if most is None else order[:most]
+        # After max_k: a candidate that max_k drops must not use up the tokens.
         if tokens is not None and self._sizes is not None:
             best = best[: fitting([self._sizes[i] for i in best], tokens)]
         added = len(set(best) - set(self._rounds[-1].selection.indices))
@@ -311,8 +324,10 @@ class FeedbackLoop:
 
     def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
         """End, or go on, after a grade."""
+        # A veto is later than the grade and stronger: it knows what the passages say.
         accepted = (verdict.score or 0) >= self.config.accept_score and not verdict.vetoed_by
         self._update(verdict=replace(verdict, accepted=accepted), grade_usage=usage)
+        # Another answer would be as ungraded as this one: asking again costs and tells nothing.
         if verdict.score is None:
             return self._finish("critic_failed")
         if accepted:
@@ -320,12 +335,14 @@ class FeedbackLoop:
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")
         missing = " ".join(verdict.missing.split())
+        # Searched for already: the same words find the same passages. A name may still lead on.
         if missing.casefold() in self._searched:
             missing = ""
         if (missing or verdict.adjust > 0) and self._searches < self.config.hops:
             current = self._rounds[-1]
             if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(current.selection)):
                 return self._finish("budget")
+            # Counted when asked for, so that a search that fails is not asked for again.
             self._searches += 1
             self._state = "search"
             self._missing = missing

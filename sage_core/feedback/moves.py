@@ -52,9 +52,11 @@ class PaperMoves(_Moves):
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict; may be the same as before, which is the paper's defect."""
         most = self.config.selection.max_k
+        # Literal: nothing is remembered, so +1 and -1 may alternate for ever. max_rounds ends it.
         self.min_k = max(self.min_k + adjust, 1)
         if most is not None:
             self.min_k = min(self.min_k, most)
+        # A floor in tokens or "nothing relevant" would overrule the min_k that the paper moves.
         settings = replace(self.config.selection, min_k=self.min_k, min_context_tokens=None, empty_below=0)
         return Move(settings.select(self.scores, self.scale, self.sizes), self.min_k)
 
@@ -78,6 +80,7 @@ class AdaptiveMoves(_Moves):
         settings = self.config.selection
         self.most = total if settings.max_k is None else min(settings.max_k, total)
         if settings.max_context_tokens is not None and self.sizes is not None:
+            # In the order of the ranking, since a cut is a prefix of it.
             sizes = [self.sizes[i] for i in rank_order(self.scores)]
             self.most = min(self.most, fitting(sizes, settings.max_context_tokens)) if sizes else 0
         self.high = self.most + 1
@@ -86,12 +89,15 @@ class AdaptiveMoves(_Moves):
         """The selection after a verdict, or None where no untried one lies that way."""
         if adjust > 0:
             self.low = cut
+            # Doubling until something was too much, then bisection: O(log n) rounds to any cut.
             target = min(2 * cut, self.most) if self.high > self.most else (cut + self.high) // 2
         elif adjust < 0:
             self.high = cut
+            # Rounded up, so that halving 1 gives 1, which the check below ends.
             target = (self.low + cut + 1) // 2
         else:
             return None
+        # A cut outside was called too small or too large, or was tried.
         if not self.low < target < self.high:
             return None
         chosen = select(self.scores, scale=self.scale, min_k=target, max_k=target)

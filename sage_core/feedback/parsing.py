@@ -17,11 +17,13 @@ from sage_core.llm.prompting import without_reasoning
 
 # A verdict stands at the end of a long reply, or at its start: the middle is not looked at.
 _HEAD, _TAIL = 4_000, 16_000
+# Each try may scan to the end: a reply of "{" that never close would take quadratic time.
 _MOST_OBJECTS = 200
 # A longer text is no question to search for, but an essay.
 _LONGEST_QUESTION = 500
 _NOTHING = ("", "none", "nothing", "null", "n/a", "na", "no", "not applicable", "nothing is missing")
 
+# The likeliest first: a total stands before the parts that models add to it.
 _SCORE_KEYS = ("final_score", "overall_score", "score", "evaluation_score", "answer_score", "rating", "grade")
 _ADJUST_KEYS = ("adjust", "adjustment", "context_adjustment", "context_adjust", "context")
 
@@ -37,6 +39,7 @@ _PLAIN = str.maketrans(
 )
 _TAG = re.compile(r"<(/?)([A-Za-z_]{1,30})>")
 # Not followed by more of a number, a range, another scale, a unit or a condition.
+# "4/5", "8 of 10 points", "7-9" and "9 if ..." are no grades out of ten.
 _GRADE = r"""(?P<grade>\d{1,2}(?:[.,٫]\d{1,2})?)(?:\s?(?:/|out\ of)\s?(?P<of>\d+))?
     (?!\d|[.,]\d|\s?[%/★]|[^\W\d]|[ ]?(?:-|to|or|~)[ ]?\d
     |\s?(?:of|stars?|points?|(?:only\s)?if|unless|when)\b)"""
@@ -69,6 +72,7 @@ def parse_verdict(reply: object) -> Verdict:
         return Verdict(None, raw="")
     text = reply if len(reply) <= _HEAD + _TAIL else f"{reply[:_HEAD]}\n{reply[-_TAIL:]}"
     text = without_reasoning(text)
+    # Models think aloud and correct themselves: the last object is what they stand by.
     for fields in reversed(list(_objects(text))):
         if (verdict := _from_mapping(fields, reply)) is not None:
             return verdict
@@ -122,6 +126,7 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
         missing, passage = _question(fields.get("missing")), fields.get("passage")
         named = passage if isinstance(passage, int) and passage > 0 else 0
         return Verdict(score, adjust, raw=raw, reason=reason, missing=missing, passage=int(named))
+    # Wrappers such as {"result": {"evaluation": {...}}} are seen; deeper nesting is data, not a verdict.
     if depth < 3:
         for value in fields.values():
             inner = value[-1] if isinstance(value, list) and value else value
@@ -157,6 +162,7 @@ def _adjust_value(value: object) -> int | None:
 
 
 def _grade(match: re.Match[str]) -> float | None:
+    # Not rescaled: 4/5 may mean "good" or "4 of 5 criteria", and an invented grade is worse than none.
     if match["of"] and int(match["of"]) != 10:
         return None
     return _valid(float(re.sub("[,٫]", ".", match["grade"])))
@@ -166,6 +172,7 @@ def _adjust(match: re.Match[str]) -> int:
     groups = match.groupdict()
     if groups.get("one") is not None:
         size = int(groups["one"])
+        # An amount such as "-20" is no direction of the scale asked for; 0 changes nothing.
         return 0 if size > 1 else -size if groups["sign"] == "-" else size
     return 1 if groups.get("more") else -1 if groups.get("less") else 0
 

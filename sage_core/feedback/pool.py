@@ -31,10 +31,12 @@ class EvidencePool(Generic[T]):
 
     def __init__(self, items: Sequence[T], key: Callable[[T], Hashable]) -> None:
         self.items = list(items)
+        # Those behind were found for another question, so that they are not pruned for this one.
         self.first = len(self.items)
         self._key = key
         self._places: dict[Hashable, int] = {}
         for i, item in enumerate(self.items):
+            # Of repetitions the first, which a search lists as the better one.
             self._places.setdefault(key(item), i)
 
     def add(
@@ -58,6 +60,7 @@ class EvidencePool(Generic[T]):
         hits = []
         known = len(self.items)
         for item, score in zip(results, scores, strict=True):
+            # One lookup for both: an unknown key gets the number that its item is about to have.
             place = self._places.setdefault(self._key(item), len(self.items))
             if place == len(self.items):
                 self.items.append(item)

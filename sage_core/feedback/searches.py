@@ -62,6 +62,7 @@ class SearchLimits:
             count: Token counter; characters divided by four where None.
         """
         count = count if count is not None else _estimated_tokens
+        # Texts, not ids: tools of agents return no ids, and chunks overlap between retrievers.
         seen: set[str] = set()
         new: list[tuple[int, ...]] = []
         tokens = unchanged = 0
@@ -75,6 +76,7 @@ class SearchLimits:
                     fresh.append(i)
                     tokens += count(passage)
             if passages is not None:
+                # One fruitless search may be bad luck with words; only a row of them ends the series.
                 unchanged = 0 if fresh else unchanged + 1
             new.append(tuple(fresh))
         return SearchReview(tuple(new), len(new), tokens, unchanged, self._stop(len(new), tokens, unchanged))
@@ -130,12 +132,14 @@ def follow_up(question: str, passages: Sequence[str], asked: Iterable[str] = ())
         What to search for; empty where there is no such name.
     """
     before = "\n".join(asked)
+    # A name that the question has itself is where the search came from, not where it leads.
     known = {*index_terms(question)}
     explained = {*index_terms("\n".join(passages[:1]))}
     for passage in passages[:_PASSAGES]:
         for match in _NAME.findall(passage):
             name = match.rstrip(".'’-")
             terms = {*index_terms(name)}
+            # As text, so that a name that stood inside an earlier search is not searched for again.
             if terms and not terms & known and name not in before:
                 words = [w for w in re.findall(r"[\w'-]+", question) if {*index_terms(w)} - explained]
                 return " ".join([name, *words])

@@ -248,6 +248,7 @@ class FeedbackConfig:
         check_int("hops", self.hops, minimum=0)
         check_optional_int("max_calls", self.max_calls, minimum=1)
         check_optional_int("max_llm_tokens", self.max_llm_tokens, minimum=1)
+        # A text is a sequence of its letters: "no" would make every "n" an abstention.
         if isinstance(self.no_answer, str) or not all(isinstance(text, str) for text in self.no_answer):
             raise InputError(f"no_answer is a tuple of texts, not {self.no_answer!r}")
 

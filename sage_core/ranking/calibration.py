@@ -92,6 +92,7 @@ class Calibration:
 def _read(data: Mapping[str, Any], features: tuple[str, ...]) -> Logistic:
     """A model over ``features``; those that the file leaves out have no weight."""
     coefficients = data["coefficients"]
+    # A subset may be fitted without some; another feature would be multiplied with the wrong column.
     if not coefficients or not set(coefficients) <= set(features):
         raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(features)}")
     ceiling = float(data["ceiling"])

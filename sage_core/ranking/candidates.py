@@ -44,6 +44,7 @@ def distinct(
     """
     order: Sequence[int] = range(len(texts)) if scores is None else rank_order(scores)
     first: dict[object, int] = {}
+    # Best first, so that of equal texts the best is the one that stays.
     for i in order:
         first.setdefault(_identity(texts[i], ids[i]) or i, i)
     return sorted(first.values())
@@ -153,6 +154,7 @@ def join_named(
     items = [hit.item for hit in hits]
     vouched = vouch([hit.similarity for hit in hits], links(items), "cosine")
     ids = named_chunks(question, [hit.id or "" for hit in hits], [titled(i) for i in items], vouched, index)
+    # By text as well as id: a copy of a shown chunk under another id adds nothing.
     known = {hit.identity for hit in hits}
     new = [hit for identity, hit in _first_of_each(fetch(ids)).items() if identity not in known]
     new_scores = scores([hit.item for hit in new]) if new else ()

@@ -107,6 +107,7 @@ class CrossEncoderReranker:
         clean = without_lone_surrogates
         questions = [clean(request.query) for request in requests]
         pairs = [(q, clean(t)) for q, request in zip(questions, requests, strict=True) for t in request.texts]
+        # One flat list shares batches between questions; the iterator deals the scores out again.
         logits = iter(self._predict(pairs))
         return [[next(logits) for _ in request.texts] for request in requests]
 
@@ -152,6 +153,7 @@ class CrossEncoderReranker:
                 "sequence-classification model with one output, or a name that can be downloaded."
             ) from error
         outputs = int(model.config.num_labels)
+        # Generative rerankers report the size of a vocabulary or 2 here and are scored by two words.
         if outputs != 1 and not str((model.config.architectures or [""])[0]).endswith("ForCausalLM"):
             raise ModelError(
                 f"{self.name!r} gives {outputs} scores per pair (a classifier?); a reranker gives one"

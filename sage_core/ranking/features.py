@@ -50,6 +50,7 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
     finite = np.isfinite(values)
     if finite.sum() < 2:
         return None
+    # An infinite score says "best", not how far above: the mean must stay finite.
     values[values == np.inf] = values[finite].max()
     known = np.isfinite(values)
     # Scaled first: the sum of very large scores would not be finite.
@@ -58,6 +59,7 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
     if spread <= _FLAT:
         return None
     values = (values - values[known].mean()) / spread
+    # After standardizing, so that guesses do not move the mean and the spread.
     values[~known] = values[known].min()
     return np.asarray(values)
 
@@ -76,6 +78,7 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
     """
     if any(score is not None for score in scores):
         return list(scores)
+    # Neither unit nor offset matters, since the list is standardized before it is used.
     return [-math.log(place) for place in range(1, len(scores) + 1)]
 
 
@@ -91,6 +94,7 @@ def meaning_matrix(standard_scores: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         Shape ``(n, len(MEANING))``.
     """
+    # A hinge: the second column is what exceeds two deviations, so its weight is an added slope.
     return np.column_stack([standard_scores, np.maximum(standard_scores - _STANDS_OUT, 0.0)])
 
 
@@ -145,6 +149,7 @@ def word_matrix(
         ]
         shares = (shares + _shares(question, [j.words for j in joined], [j.grams for j in joined])) / 2
     both = shares.sum(axis=1)
+    # Floored, so that the best of a list where nothing fits does not count as a full match.
     return np.column_stack([shares, both / max(float(both.max(initial=0.0)), _LITTLE)])
 
 

@@ -25,6 +25,7 @@ def returning_all(component: T, candidates: int) -> T:
     top_n: Any = getattr(component, "top_n", None)
     if not isinstance(top_n, int) or top_n >= candidates:
         return component
+    # A copy: the user's own object may rerank elsewhere with its own top_n.
     copied: T = component.model_copy(update={"top_n": candidates})  # type: ignore[attr-defined]
     return copied
 
@@ -48,6 +49,7 @@ def collected_scores(name: str, results: Iterable[tuple[int, Any]], candidates: 
             scores[position] = finite_score(score)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
+    # An empty reply drops all candidates, as some do by a threshold; one without scores is no reranker.
     if not empty and all(score is None for score in scores):
         raise InputError(f"{name} set no scores, so it is no reranker")
     return scores

@@ -45,9 +45,11 @@ def _windows(text: str) -> list[Compared]:
     """Whole sentences of a text, as many as a window has room for, at least one."""
     starts, window = [0], _WINDOW
     if not text.isascii():
+        # Scaled by the characters per token of this text; ASCII is taken to have English ones.
         window = min(window, _WINDOW_TOKENS * len(text) // max(1, _COUNTER.count(text)))
     if len(text) > window:
         for sentence in split_sentences(text):
+            # A window ends between sentences: words torn apart would match nothing.
             if sentence.end - starts[-1] > window and sentence.start > starts[-1]:
                 starts.append(sentence.start)
     return [Compared.of(text[start:end]) for start, end in pairwise([*starts, len(text)])]

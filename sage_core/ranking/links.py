@@ -134,10 +134,12 @@ def named_links(
     """
     best = [i for i in rank_order(scores)[:SOURCES] if scores[i] is not None and not math.isnan(scores[i])]
     read = [question, *(texts[i] for i in best)]
+    # All texts at once: the store is asked twice per question, whatever the number of mentions.
     mentions = find_mentions(read, names)
     keys = list(dict.fromkeys(m.key for some in mentions for m in some))
     counts = names.frequencies(keys) if keys else {}
     rare = [key for key in keys if key in counts and _is_rare(*counts[key])]
+    # One more than allowed tells "too many" without listing them all.
     documents_of = names.named(rare, MAX_NAMESAKES + 1) if rare else {}
     of_source: dict[int | None, list[NamedLink]] = {}
     for hyperlink in hyperlinks(best):
@@ -145,11 +147,13 @@ def named_links(
     links: dict[tuple[int | None, str], NamedLink] = {}
     for source, text, some in zip([None, *best], read, mentions, strict=True):
         written = of_source.get(source, [])
+        # A chunk that links to everything says little of each; a table of contents would flood the list.
         share, within = 1 / max(len(written), 1), "\n".join(x.name for x in written)
         named = [
             x for x in _named(source, text, some, documents_of) if not (_is_file(x.name) and x.name in within)
         ]
         for x in [*(x._replace(share=share) for x in written), *named]:
+            # A document does not vouch for itself, but a link to one of its headings leads on.
             if source is not None and documents[source] == x.document and not x.first:
                 continue
             known = links.setdefault((source, x.document), x)
@@ -228,6 +232,7 @@ def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> l
     check_scale(scale)
     known = [None if s is None or math.isnan(s) else s for s in plain_scores(scores)]
     highest = max((s for s in known if s is not None and s != math.inf), default=0.0)
+    # Somebody asked for it by name: nothing is surer, so the weight alone limits what it adds.
     question = {"probability": 1.0, "logit": math.inf}.get(scale, highest)
     beside: dict[int, list[tuple[float, float]]] = {}
     for source, target, weight in edges:
@@ -236,6 +241,7 @@ def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> l
         if not 0 <= weight <= 1:
             raise InputError(f"the weight of an edge is from 0 to 1, not {weight}")
         voucher = question if source is None else known[source]
+        # -inf is no evidence; weighed in, it would be -inf or NaN for whoever is named.
         if voucher is not None and voucher != -math.inf:
             beside.setdefault(target, []).append((voucher, weight))
     return [
@@ -444,6 +450,7 @@ def _among(
 def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int], int]:
     """In how many texts each term stands, so scaled that a fifth of them is the limit of a common word."""
     frequency = Counter(term for text in texts for term in {*index_terms(text)})
+    # Candidates share the question's words: a word is common here that is rare in the store.
     limit = max(_COMMON_LEAST_CANDIDATES, len(texts) / 5)
     return {term: 0 if frequency[term] <= limit else _COMMON_LEAST + 1 for term in terms}, 0
 

@@ -47,6 +47,7 @@ def named_reranker(name: str, *, device: str | None = None) -> Reranker:
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no reranker {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
+    # Now, not at the first question: the weights are a distribution of their own.
     if name in (OFFLINE, HYBRID_CROSSED):
         require_offline_folder()
     if name == HYBRID_CROSSED:

@@ -79,6 +79,7 @@ def link(places: Sequence[Place | None], *, longest_gap: int = _LONGEST_GAP) -> 
             if last is not None:
                 if row[0] == last[0]:
                     continue  # the same place, or the beginning of it
+                # So many characters at most lie between two chunks of one cut; more is text that is missing.
                 if row[0] + last[1] <= longest_gap:  # last[1] is minus its end
                     previous[row[2]], following[last[2]] = last[2], row[2]
             last = row
@@ -153,6 +154,7 @@ def vouch(
 
 def vouched_score(score: float, vouchers: Sequence[tuple[float, float]], scale: Scale) -> float:
     """A score with those of others that vouch for it, each with its weight; see `vouch`."""
+    # log1p(-0 * s) is 0, but 0 * inf would be NaN.
     vouchers = [(s, weight) for s, weight in vouchers if weight]
     if not vouchers or math.isinf(score):
         return score
@@ -162,6 +164,7 @@ def vouched_score(score: float, vouchers: Sequence[tuple[float, float]], scale: 
         weights = sum(weight for _, weight in vouchers)
         return (score + sum(weight * s for s, weight in vouchers)) / (1 + weights)
     if scale == "probability":
+        # Products of doubts: independent reasons to be relevant, each of which suffices.
         doubt = 1 - min(max(score, 0.0), 1.0)
         for s, weight in vouchers:
             doubt *= 1 - weight * min(max(s, 0.0), 1.0)
@@ -170,6 +173,7 @@ def vouched_score(score: float, vouchers: Sequence[tuple[float, float]], scale: 
     log_doubt = -_softplus(score)
     for s, weight in vouchers:
         log_doubt += math.log1p(-weight * _sigmoid(s)) if weight * _sigmoid(s) < 1 else -_softplus(s)
+    # Rounding may give a little less than the score itself; vouching never lowers.
     return max(score, _log_expm1(-log_doubt))
 
 
@@ -186,4 +190,5 @@ def _log_expm1(x: float) -> float:
     """log(exp(x) - 1), for x > 0; -inf at 0."""
     if x <= 0:
         return -math.inf
+    # Two forms: expm1 overflows above 709, log1p loses all digits near 0.
     return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))

@@ -158,6 +158,7 @@ def score_candidates(
     if isinstance(reranker, ScoreAwareReranker):
         more: dict[str, Any] = {}
         if headed is not None and getattr(reranker, "takes_headers", False):
+            # The header is what stands before the text, which it ends with: cutting it off gives both.
             more["headers"] = [h.removesuffix(text) for h, text in zip(headed, texts, strict=True)]
         return checked_scores(reranker.name, reranker.score(query, texts, scores, **more), len(texts))
     texts = texts if headed is None else headed
@@ -183,6 +184,7 @@ async def ascore_candidates(
 async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
     """`Reranker.score` without blocking the event loop: its own coroutine if it has one, else a thread."""
     native = getattr(reranker, "ascore", None)
+    # A plain `ascore` would block the event loop; in a thread `score` does not.
     if native is not None and inspect.iscoroutinefunction(native):
         scores = await native(query, texts)
     else:

@@ -174,10 +174,12 @@ def select(
     total = len(known)
     if not total:
         return Selection((), (), 0, "no candidates")
+    # Stable on ties, so that the same list gives the same chunks in every process.
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
     by_itself = name == "auto" and gradient is None and not min_k and total >= EMPTY_FROM
     if raw and (limit := _least_probability(empty_below, scale, by_itself)):
+        # Of a logit the sigmoid, by tanh: exp(-x) would overflow below -709.
         best = raw[0] if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
         if best < limit:
             reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
@@ -185,18 +187,22 @@ def select(
     floor = token_floor(name, min_k, gradient, min_context_tokens)
     counts = _token_counts(tokens, order)
     if counts and floor:
+        # A floor that the user set is reached; the default one is a size to come near to.
         reached = _reaching(counts, floor) if min_context_tokens is not None else _nearest(counts, floor)
+        # Both floors hold where both are given: whichever keeps more.
         least = reached if min_k is None else max(reached, min_k)
         least = least if max_k is None else min(least, max_k)
     else:
         floor = 0
     keep, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
+    # A ceiling of the default rule only: an explicit rule has said itself how much it wants.
     if floor and name == "auto" and counts and max_context_tokens is None:
         within, most = _within(counts)
         if within < keep:
             keep, reason = within, f"{within + 1} would take more than {most:,} tokens"
     cut = _bounded(keep, total, least, max_k)
     reason = _explain(reason, keep, cut, total, least, max_k, floor)
+    # Last, above every floor: prompts have a limit, and what exceeds it is lost anyway.
     if max_context_tokens is not None and counts:
         within = fitting(counts, max_context_tokens)
         if within < cut:
@@ -237,11 +243,13 @@ def _nearest(tokens: Sequence[int], floor: int) -> int:
     reached = _reaching(tokens, floor)
     total = sum(tokens[:reached])
     over, under = total - floor, floor - (total - tokens[reached - 1])
+    # Below 1 nothing would be kept of a list whose best chunk is large.
     return reached - 1 if reached > 1 and over > under else reached
 
 
 def fitting(tokens: Sequence[int], most: int) -> int:
     """How many of the first have at most so many tokens together, at least one."""
+    # Totals only grow, so counting those that fit gives the length of the prefix.
     return max(sum(total <= most for total in accumulate(tokens)), 1)
 
 

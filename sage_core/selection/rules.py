@@ -103,6 +103,7 @@ def gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[
     raised by one adds at most one. (Algorithm 2 as printed looks for a cliff below ``min_k`` only, and keeps
     the whole tail where the one cliff stands above it.)
     """
+    # From rank 1, not from min_k: see the docstring. With min_k=0 the best may fail too.
     for i in range(min(min_k, 1), len(ratio)):
         score = ratio[i]
         previous = ratio[i - 1] if i else score
@@ -176,6 +177,7 @@ class RelativeToTop:
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """As many as reach ``share`` of the best."""
         floor = self.share * scores.ratio[0] if scores.ratio else 0.0
+        # A score of 0 is no evidence, also where the best is 0 and the floor with it.
         keep = sum(1 for s in scores.ratio if s >= floor and s > 0)
         if keep == len(scores.ratio):
             return keep, f"all {keep} scores reach {self.share:g} of the best"
@@ -241,6 +243,7 @@ class ExpectedF:
         total = sum(scores.ratio)
         if not 0 < total < float("inf"):
             return len(scores.ratio), "the scores have no usable sum"
+        # The ratio of expectations, not the expectation of the ratio: that one has no closed form.
         square = self.beta * self.beta
         expected = [
             (1 + square) * so_far / (k + square * total)
@@ -285,6 +288,7 @@ MOST_TOKENS = 1_000
 MOST_TOKENS_OF_TWO = 1_600
 """Most tokens of two candidates by ``rule="auto"``: one large node alone often misses the evidence."""
 
+# Tuned on the development sets (`benchmarks/selection.py`); "unbounded" has no zero to be a share of.
 _SHARES: dict[Scale, float] = {"probability": 0.15, "cosine": 0.4, "logit": 0.1}
 
 

@@ -109,8 +109,10 @@ def to_ratio_scale(scores: Sequence[float], scale: Scale) -> list[float]:
     if scale == "logit":
         return [1.0 if s == high else math.exp(s - high) for s in scores]
     spread = high - low
+    # Min-max would blow rounding errors up into a ranking.
     if spread < FLAT_SPREAD:
         return [1.0] * len(scores)
+    # inf - inf is NaN: only the infinite best are told from the rest.
     if math.isinf(spread):
         return [1.0 if s == high else 0.0 for s in scores]
     return [(s - low) / spread for s in scores]
@@ -155,6 +157,7 @@ def finite_score(score: Any) -> float | None:
         InputError: For what is no number.
     """
     value = usable_scores([score])[0]
+    # JSON has no Infinity; the largest float keeps its place at the head.
     return value if value is None else min(value, sys.float_info.max)
 
 
@@ -199,6 +202,7 @@ def guess_scale(scores: Sequence[float | None]) -> Scale:
     their order: see `read_scores`.
     """
     known = [s for s in scores if s is not None and math.isfinite(s)]
+    # Before the range of cosines, which holds these too.
     if known and min(known) > 0 and max(known) <= _LARGEST_RANK_FUSION:
         return "unbounded"
     if not known or (min(known) >= -1 - _ROUNDING and max(known) <= 1 + _ROUNDING):
@@ -244,6 +248,7 @@ def read_scores(
     check_scale_name(scale)
     finite = [finite_score(score) for score in plain_scores(scores)]
     if scale == "distance" or (scale == "auto" and ordered and _are_distances(finite)):
+        # Negated they have no zero: "cosine" reads differences within the list only.
         return ScoreReading([None if s is None else -s for s in finite], "cosine", True)
     if scale == "probability":
         check_probabilities(finite, source)
