@@ -82,7 +82,9 @@ def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: in
     """
     sage_retriever, bound_k = _find(retriever, config)
     sage_retriever, compressor = _usable(sage_retriever)
+    # A retriever that only ranks hands over all: the loop then keeps them all too.
     every = None if compressor.select else max(candidates, 1)
+    # Asked with an empty mapping: only what rewrites the question takes it whole.
     if isinstance(inner_input(sage_retriever.base_retriever, "", {}, config or {}), Mapping):
         compressor = compressor.of_rewritten()
     return RankingSource(compressor, bound_k or sage_retriever.k or compressor.top_n or every)
@@ -146,13 +148,15 @@ def _find(value: Any, config: RunnableConfig | None) -> tuple[SageRetriever | No
         if isinstance(layer, SageRetriever):
             return layer, k
         if isinstance(layer, RunnableBindingBase):
-            k = layer.kwargs.get("k", k)
+            # The outermost binding wins, as in a call, which hands its arguments inwards.
+            k = layer.kwargs.get("k") if k is None else k
         elif isinstance(layer, RunnableWithFallbacks):
             _check_fallbacks(layer, inner_config)
     return None, None
 
 
 def _check_fallbacks(value: RunnableWithFallbacks[Any, Any], config: RunnableConfig | None) -> None:
+    # No SageRetriever to fall back from: the caller is told of that.
     if _find(value.runnable, config)[0] is None:
         return
     for fallback in value.fallbacks:

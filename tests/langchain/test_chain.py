@@ -9,7 +9,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_core.errors import InputError
@@ -328,6 +328,7 @@ def test_wrapped_retrievers_are_found_and_others_are_wrapped():
         (retriever().with_retry(), 3),
         (retriever().with_fallbacks([retriever()]), 3),
         (retriever().bind(k=1), 1),
+        (RunnableBinding(bound=retriever().bind(k=1), kwargs={"k": 2}), 2),
         (retriever().configurable_fields(k=ConfigurableField(id="k")), 3),
         (exact, 4),
         (retriever(top_n=5), 5),
