@@ -42,6 +42,7 @@ def citations_of(output: Any) -> list[dict[str, Any]]:
         return []
     annotations = [note for block in output.content_blocks for note in _entries(block, "annotations")]
     holders = (output.additional_kwargs, output.response_metadata)
+    # Providers differ: annotations in the text's blocks, a list beside it, or in the metadata.
     beside = next((entries for holder in holders if (entries := _entries(holder, "citations"))), [])
     return [_plain(entry) for entry in (*annotations, *beside)]
 

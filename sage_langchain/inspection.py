@@ -124,6 +124,7 @@ def _inspected(
     recorder = Recorder()
     tracer = _Tracer(recorder, [part for part in parts if isinstance(part, BaseRetriever)])
     output = subject.invoke(question, merge_configs(config, {"callbacks": [tracer]}))
+    # After the run: a search inside a callback would be traced as part of it.
     tracer.search_again()
     answer = None
     if isinstance(output, Mapping):
@@ -196,6 +197,7 @@ class _Tracer(BaseTracer):
                 store, at = retriever.vectorstore, self._recorder.records.index(record)
                 if isinstance(retriever, VectorStoreRetriever):
                     known = _searched(store, record.question, CANDIDATES, limits)
+                    # Reversed, so that of equal texts the first, which is the best, stays.
                     scores = {key: p.score for p in reversed(known) for key in (p.key, p.id)}
                     record.passages = [
                         p if p.score is not None else p.scored(scores.get(p.id or p.key))
@@ -236,6 +238,7 @@ def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _parts(item, seen)
     elif isinstance(value, Runnable) and id(value) not in seen:
+        # Graphs of Runnables may share parts, and lead back to themselves.
         seen.add(id(value))
         yield value
         inside = (

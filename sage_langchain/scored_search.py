@@ -120,14 +120,17 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _reading(self, scored: Scored) -> Similarities:
         """How to read the store's scores, given in its order."""
         raw = [score for _, score in scored]
+        # The user's own reading first, then the store's, else the order says which way is near.
         read = store_similarities(raw, self.similarity or relevance_function(self.vectorstore))
         if read.contradicted:
             self._warn_once()
         return read
 
     def _with_score(self, document: Document, raw: float | None, read: Similarities) -> Document:
+        # In-memory stores hand out their own objects; a score must not be left in them.
         metadata = copy.deepcopy(document.metadata)
         entries = {self.score_key: None if raw is None else float(read.convert(raw))}
+        # Kept beside the similarity: users who know their store think in its numbers.
         if read.distances and raw is not None:
             entries[self.distance_key] = raw
         self._name_replaced(entries.keys() & metadata.keys())

@@ -187,6 +187,7 @@ class SageTextSplitter(TextSplitter):
         self._add_headings = add_headings
         self._prepend_header = prepend_header
         # The most of a header, and of a header with its text, in the unit of the length function.
+        # MAX_HEADER_TOKENS is in tokens, the limit in the unit of the length function.
         self._longest_header = MAX_HEADER_TOKENS * (CHARACTERS_PER_TOKEN if counts_characters else 1)
         self._header_limit = chunk_size if prepend_header else None
         self._parent_id_key = parent_id_key
@@ -248,6 +249,7 @@ class SageTextSplitter(TextSplitter):
         """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
         if self._header_limit is not None:  # each text then has its own limit
             rest = iter(documents)
+            # As many as fill the model's batches; more would be held for nothing.
             while group := list(itertools.islice(rest, 32)):
                 yield from self.split_documents(group)
             return
@@ -356,6 +358,7 @@ class SageTextSplitter(TextSplitter):
         if outline is None:
             return 0
         longest = outline.longest(self._segmenter.counter, self._longest_header)
+        # 1 is the line break between header and text.
         return min(longest + 1, most // 4) if longest else 0
 
     def _finished(self, text: str, spans: Sequence[Span], limit: int) -> list[Span]:
@@ -374,6 +377,7 @@ class SageTextSplitter(TextSplitter):
     ) -> Iterator[Document]:
         contexts = [Context()] * len(spans) if outline is None else outline.contexts(spans)
         for span, context in zip(spans, contexts, strict=True):
+            # Each chunk its own: stores and loaders write into nested metadata.
             own = copy.deepcopy(dict(metadata))
             if self._add_start_index:
                 own["start_index"] = span.start

@@ -113,6 +113,7 @@ def cache_token(function: Callable[..., Any], what: str) -> str:
     known = function_fingerprint(function)
     if known is not None:
         return known
+    # Once a process: pipelines ask for the key of every transformation of every run.
     if what not in _reported:
         _reported.add(what)
         logger.warning(

@@ -31,6 +31,7 @@ def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
     )
     by_place = link([place(node) for node in nodes])
     return [
+        # What the parser linked is surer than offsets, which parsers with windows make overlap.
         by_id[i] if before in node.relationships or after in node.relationships else by_place[i]
         for i, node in enumerate(nodes)
     ]

@@ -37,8 +37,10 @@ def _shown(scored: NodeWithScore, with_source: bool) -> NodeWithScore:
     show = {TITLE_KEY, PATH_KEY}
     if with_source:
         known = [key for key in _SOURCE_KEYS if key in node.metadata]
+        # One is enough: a path in every form takes tokens from the passages.
         show |= set() if any(key not in hidden for key in known) else set(known[:1])
     if not show.intersection(hidden, node.metadata):
         return scored
+    # The list is replaced, not changed: the copy would share it with the caller's node.
     update = {"excluded_llm_metadata_keys": [key for key in hidden if key not in show]}
     return NodeWithScore(node=node.model_copy(update=update), score=scored.score)

@@ -43,6 +43,7 @@ class MiniLMEmbedding(BaseEmbedding):
         self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(model_name=model_name, **kwargs)
+        # Cheap: weights are loaded on first use, in whichever process embeds.
         self._embedder = local_embedder(model_name, device)
 
     @classmethod

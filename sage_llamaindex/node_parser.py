@@ -306,6 +306,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if (counter := state.get("counter")) is not None:
+            # A worker process has its own `Settings`: without this it would cut by another counter.
             self._pickled_counter = counter
             self._prepare()  # type: ignore[operator]  # a validator is callable
 
@@ -317,6 +318,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         Part of `to_dict`, hence of the key of an ingestion cache: chunks of another model are never served.
         """
         splitter = self._active.sentences
+        # Ours is versioned with the segmenter; of somebody else's only its code can be told.
         if splitter is split_sentences:
             return self._active.fingerprint
         return f"{self._active.fingerprint}:{cache_token(splitter, 'the sentence splitter')}"
@@ -373,6 +375,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             self._limit(size, outline) if text.strip() else 0
             for size, outline, text in zip(sizes, outlines, texts, strict=True)
         ]
+        # All texts of a call together: the boundary model runs in full batches.
         spans_of = self._spans(texts, limits, show_progress)
         chunks: list[BaseNode] = []
         for node, text, outline, spans in zip(nodes, texts, outlines, spans_of, strict=True):
@@ -446,6 +449,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     def _describe(self, chunks: Sequence[BaseNode], outline: Outline, contexts: Sequence[Context]) -> None:
         """Write title and headings into the metadata of a text's chunks, as far as ``chunk_size`` allows."""
         count = self._active.counter.count
+        # Each shows other metadata, and the chunk must fit into both.
         modes = [MetadataMode.EMBED, *([] if self._hides(PATH_KEY) else [MetadataMode.LLM])]
         cache: dict[tuple[str, ...], tuple[str, ...]] = {}
         for chunk, context in zip(chunks, contexts, strict=True):
@@ -620,12 +624,14 @@ def metadata_tokens(nodes: Sequence[BaseNode], counter: TokenCounter) -> list[in
             template = node.text_template if isinstance(node, Node | TextNode) else ""
             filled.append(template.format(content="x", metadata_str=metadata).strip() if metadata else "x")
     counts = counter.count_many(filled)
+    # Tokens of a template are counted around a text, since a tokenizer joins at its edges.
     letter = counter.count("x")
     return [max(counts[i], counts[i + 1]) - letter for i in range(0, len(counts), 2)]
 
 
 def source_of(node: BaseNode) -> RelatedNodeInfo:
     """What chunks of ``node`` name as their source: its own source if it is itself a part, else the node."""
+    # Chunks of a chunk name the document, so that they can be found and deleted by it.
     info = node.source_node or node.as_related_node_info()
     return info.model_copy(update={"metadata": copy.deepcopy(info.metadata)})
 
@@ -635,6 +641,7 @@ def offset_of(node: BaseNode, text: str) -> int | None:
     if node.source_node is None:
         return 0
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    # A text that was changed after it was cut has no known place in its source.
     if start is None or end is None or end - start != len(text):
         return None
     return int(start)
@@ -707,6 +714,7 @@ def chunk_node(
 def link(nodes: Sequence[BaseNode]) -> None:
     """Set PREVIOUS and NEXT between neighbors that have the same source. Metadata must be final by now."""
     infos = [node.as_related_node_info() for node in nodes]
+    # Neighbors are those of one document; the list holds the chunks of many.
     sources = [node.ref_doc_id for node in nodes]
     for i in range(1, len(nodes)):
         if sources[i] is not None and sources[i] == sources[i - 1]:

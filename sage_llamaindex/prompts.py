@@ -47,6 +47,7 @@ def _chat(system: str, user: str, **settings: Any) -> ChatPromptTemplate:
 
 
 def _fenced_context(query_str: str = "", context_str: str = "", **_: Any) -> str:
+    # The mark depends on both texts, so that neither can close its block; both functions make the same.
     return quote_block("PASSAGES", context_str, delimiter((query_str, context_str)))
 
 

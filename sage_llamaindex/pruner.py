@@ -76,6 +76,7 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
 
     def _scores(self, nodes: Sequence[NodeWithScore]) -> tuple[list[float | None] | None, Scale]:
         """The nodes' scores and what they are; None where no node has one."""
+        # The pruner then goes by the order, as a ranked list has it.
         if all(node.score is None for node in nodes):
             return None, "probability"
         read = read_scores([node.score for node in nodes], self.scale)
@@ -100,6 +101,7 @@ def _slices(scored: NodeWithScore, part: Pruned) -> list[NodeWithScore]:
             "text": span.of(node.text),
             "start_char_idx": start if placed else None,
             "end_char_idx": start + span.end - span.start if placed else None,
+            # That of the whole node; a store that is handed the slice must make its own.
             "embedding": None,
         }
         result.append(NodeWithScore(node=node.model_copy(update=update), score=scored.score))

@@ -251,6 +251,7 @@ class SageWorkflow(Workflow):
         # FunctionTool compares annotations with the class itself, not with its name.
         ask.__annotations__ = {"query": str, "return": Any}
         ask_in_agent.__annotations__ = {"ctx": Context, "query": str, "return": Any}
+        # Only a function that takes a `Context` is given one, and only inside a workflow.
         function = ask_in_agent if stream_rounds else ask
         return FunctionTool.from_defaults(async_fn=function, name=name, description=description)
 
@@ -261,6 +262,7 @@ class SageWorkflow(Workflow):
         question, loop, request = await self._resumed(progress)
         question.on_mark = on_mark
         if not isinstance(request, Done):
+            # One request per event, so that whoever saves the context loses one call at most.
             request = await adrive(question.step(loop, request))
         news = {
             "rounds": [done.to_dict() for done in loop.rounds],
@@ -304,6 +306,7 @@ def _saved(attempt: Attempt) -> _Answered:
 
 
 def _restored(answered: _Answered, synthesizer: BaseSynthesizer) -> Attempt:
+    # Copies: a saved event may be resumed twice.
     parts: Mapping[str, Any] = {"source_nodes": list(answered.sources), "metadata": answered.metadata}
     if not answered.structured:
         return Attempt(answered.nodes, answered.text, Response(answered.text, **parts))
