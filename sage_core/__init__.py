@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         run_loop,
     )
     from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
-    from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
+    from sage_core.llm.usage import TokenUsage
     from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
     from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
     from sage_core.selection.config import SelectionConfig
@@ -66,7 +66,6 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "OpenAIChat",
-    "Price",
     "RemoteReranker",
     "Reranker",
     "SageError",
@@ -85,8 +84,6 @@ __all__ = [
     "TokenUsage",
     "Verdict",
     "arun_loop",
-    "cost",
-    "cost_efficiency",
     "get_counter",
     "gradient_cut",
     "parse_verdict",
@@ -104,7 +101,7 @@ _HOMES = {
     "feedback": "Done FeedbackConfig FeedbackLoop FeedbackResult Generate Judge Search Verdict "
     "arun_loop parse_verdict run_loop",
     "llm": "ChatModel Completion Message OpenAIChat",
-    "llm.usage": "Price TokenUsage cost cost_efficiency",
+    "llm.usage": "TokenUsage",
     "ranking": "CrossEncoderReranker HybridReranker RemoteReranker Reranker",
     "segmentation": "Boundary BoundaryModel Layout SegmentationView Segmenter",
     "selection.config": "SelectionConfig",

@@ -1,4 +1,4 @@
-"""Prices of models as data."""
+"""What tokens cost (paper, equation 1), what one unit of money buys (equation 2), and prices as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,49 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sage_core.errors import InputError
-from sage_core.llm.usage import Price
+from sage_core.llm.usage import TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an LLM charges, in one currency per million tokens.
+
+    Examples:
+        >>> round(cost(TokenUsage(900, 40, 1), Price(prompt=0.15, completion=0.6)), 6)
+        0.000159
+
+    Attributes:
+        prompt: Price of a million tokens sent.
+        completion: Price of a million tokens received.
+    """
+
+    prompt: float
+    completion: float
+
+    def __post_init__(self) -> None:
+        if not (self.prompt >= 0 and self.completion >= 0):
+            raise InputError(f"a price is a number of at least 0, not {self}")
+
+
+def cost(usage: TokenUsage, price: Price) -> float:
+    """Money for ``usage`` (paper, equation 1: input tokens and output tokens, each at its own price)."""
+    return (usage.prompt * price.prompt + usage.completion * price.completion) / 1_000_000
+
+
+def cost_efficiency(quality: float, money: float, *, baseline: float = 1.0) -> float:
+    """Quality bought per unit of money, relative to a baseline's (paper, equation 2).
+
+    Args:
+        quality: Any score where more is better (accuracy, F1).
+        money: What it cost, above 0.
+        baseline: ``cost_efficiency`` of the system compared with, so that the result is a ratio.
+
+    Raises:
+        InputError: Where ``money`` or ``baseline`` is not above 0.
+    """
+    if not money > 0 or not baseline > 0:
+        raise InputError("cost efficiency needs money and a baseline above 0")
+    return quality / money / baseline
 
 
 @dataclass(frozen=True, slots=True)

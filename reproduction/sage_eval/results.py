@@ -9,10 +9,10 @@ from statistics import median
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.llm.usage import Price, TokenUsage, cost
+from sage_core.llm.usage import TokenUsage
 from sage_eval.metrics import Difference, Interval, bootstrap_mean, paired_difference, wilson
 from sage_eval.metrics.registry import is_share
-from sage_eval.prices import PriceList
+from sage_eval.prices import Price, PriceList, cost
 from sage_eval.run_folder import PRICES, RESULTS, Line, read_header, read_lines
 
 EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")

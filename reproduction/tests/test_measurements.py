@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sage_eval.measurements import MEASUREMENTS, Load, answer_all, corpus, latencies, measurement
+from sage_eval.options import chosen_option
 from sage_eval.scripted_server import Latency, ScriptedServer
 from sage_train.corpus import Document
 
@@ -20,7 +21,6 @@ from reproduction.tests.evaluation_runs import ToyMethod, llm_down, toy_dataset
 from sage_app.answers import LLMAnswerer
 from sage_core.errors import InputError
 from sage_core.llm import OpenAIChat
-from sage_core.llm.prompts import chosen_option
 
 
 def test_every_kind_has_its_function() -> None:

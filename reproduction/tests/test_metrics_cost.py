@@ -11,9 +11,10 @@ from sage_eval.metrics import (
     relative_maximum,
     summarize_cost,
 )
+from sage_eval.prices import Price
 
 from sage_core.errors import InputError
-from sage_core.llm.usage import Price, TokenUsage
+from sage_core.llm.usage import TokenUsage
 
 PRICE = Price(prompt=10, completion=30)
 

@@ -7,13 +7,13 @@ from importlib import resources
 import pytest
 from sage_eval.local_readers import LocalReader
 from sage_eval.methods import make_method
+from sage_eval.options import chosen_option
 from sage_eval.readers import PAPER_COIN, PaperCritic
 from sage_eval.records import EvalDocument, EvalQuestion, Evidence
 
 from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError, ModelError
 from sage_core.llm import OpenAIChat
-from sage_core.llm.prompts import chosen_option
 from sage_core.text.spans import Span
 from tests.fakes.llm_server import LLMServer
 from tests.fakes.models import HashEmbedder

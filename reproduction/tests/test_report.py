@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sage_eval.experiment import Experiment, load_experiment, parse_experiment
-from sage_eval.prices import PriceList
+from sage_eval.prices import Price, PriceList
 from sage_eval.report import (
     _special_plots,
     choices_table,
@@ -24,7 +24,6 @@ from sage_eval.results import Results, compare, gather
 from sage_eval.run_folder import Line
 
 from sage_core.errors import InputError
-from sage_core.llm.usage import Price
 
 DATASET = {
     "name": "quality",

@@ -7,7 +7,6 @@ words it shares with the question. Its coefficients, and the threshold below whi
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -141,16 +140,6 @@ class SentencePruner:
             known = english and is_english(chunk.text, 20)
             result.append(keep_sentences(chunk, own, self.threshold) if known else _whole(chunk))
         return result
-
-    async def aprune(
-        self,
-        question: str,
-        texts: Sequence[str],
-        scores: Sequence[float | None] | None = None,
-        scale: Scale = "probability",
-    ) -> list[Pruned]:
-        """`prune` without blocking the event loop."""
-        return await asyncio.to_thread(self.prune, question, texts, scores, scale)
 
     def _probabilities(
         self,

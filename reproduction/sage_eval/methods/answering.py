@@ -12,9 +12,9 @@ from sage_app.answers import Answerer
 from sage_core.feedback import CRITIC_SYSTEM, CRITIC_SYSTEM_CHOICE, CRITIC_USER
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.prompts import ANSWER_SYSTEM, ANSWER_SYSTEM_CHOICE, ANSWER_USER
-from sage_core.llm.prompts import chosen_option as option_named
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
+from sage_eval.options import chosen_option as option_named
 from sage_eval.records import EvalQuestion, Hit, MethodResult, Piece
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from sage_core.errors import InputError
-from sage_core.llm.usage import NO_USAGE, Price, TokenUsage, cost, cost_efficiency, total_usage
+from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
+from sage_eval.prices import Price, cost, cost_efficiency
 
 
 def relative_maximum(scores: Sequence[float]) -> float:

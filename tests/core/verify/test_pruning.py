@@ -1,7 +1,5 @@
 """Sentences dropped from chunks: exact slices, nothing empty, nothing torn apart."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,10 +113,6 @@ def test_odd_scores_and_questions():
         HARD.prune(QUESTION, FERRY)
     with pytest.raises(InputError, match="threshold"):
         SentencePruner(threshold=2)
-
-
-def test_async_gives_the_same():
-    assert asyncio.run(HARD.aprune(QUESTION, [FERRY], [0.5])) == HARD.prune(QUESTION, [FERRY], [0.5])
 
 
 PIECES = st.sampled_from(
