@@ -39,6 +39,8 @@ _SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
 _LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
 
 
+_FILE_MARKS = re.compile(r"(?m)^[ \t]*(?:>[> ]*|#{1,6} |\|?(?:[ \t]*:?-{3,}:?[ \t]*\|)+[ \t-]*$)|`+")
+_SHOWN_PASSAGES = 3
 _MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
 
 
@@ -49,6 +51,16 @@ class Sentence:
     text: str
     words: frozenset[str]
     heading: bool = False
+
+
+def plain_text(text: str) -> str:
+    """A text on one line, without marks of quoted mail, headings, code and tables' rulers; ``**`` stays."""
+    return " ".join(_FILE_MARKS.sub("", text).split())
+
+
+def _has_number(question: str, text: str) -> bool:
+    """Whether a text has a number or a date where the question asks for one."""
+    return NUMBER not in question_words(question) or NUMBER in stems(text)
 
 
 def sentences_of(context: Sequence[str]) -> list[Sentence]:
@@ -95,10 +107,11 @@ class ExtractiveAnswerer:
     """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
-    (``**seven**``). Below ``min_probability`` the answer is "I am not sure." and the closest passage; the
-    documents are said not to hold the answer where its probability is below ``absent_below`` of
-    ``judge.json`` and no sentence holds half of the question's words (`benchmarks/judge.py` says how often
-    falsely). The grade is that probability.
+    (``**seven**``). Below ``min_probability``, and where a number is asked for and the sentence has none, the
+    answer is "I am not sure." and what a search shows: the three likeliest passages, best first, each with
+    its place and with its likeliest sentence between asterisks. The documents are said not to hold the answer
+    where its probability is below ``absent_below`` of ``judge.json`` and no sentence holds half of the
+    question's words (`benchmarks/judge.py` says how often falsely). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -191,17 +204,19 @@ class ExtractiveAnswerer:
         if options:
             return self._choose(question, sentences, options), NO_USAGE
         judge, says = self.local_judge, phrases_for(question)
-        if (formed := form_answer(question, context, self._affirms, places)) is not None:
-            return formed.text, NO_USAGE
+        formed = form_answer(question, context, self._affirms, places)
+        if formed is not None and _has_number(question, formed.text):
+            return plain_text(formed.text), NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
         weights = weigh(question_words(question), sentences)
         closest = max(sentences, key=lambda s: share(weights, s.words), default=Sentence("", frozenset()))
         if located is not None:
-            place = places[located.passage] if places else ""
             unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
             if unlikely and share(weights, closest.words) < _HALF:
                 return says.no_answer, NO_USAGE
-            return self._marked(question, located, context[located.passage], place), NO_USAGE
+            if located.probability < self.min_probability or not _has_number(question, located.quote):
+                return self._search_results(question, context, places, located), NO_USAGE
+            return self._marked(question, located, context[located.passage]), NO_USAGE
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
             # What the judge cannot read, a table alone or another language, may answer if it shares a word.
@@ -228,9 +243,10 @@ class ExtractiveAnswerer:
         """
         judge = self.local_judge if not options else None
         formed = form_answer(question, context, self._affirms, places) if not options else None
-        if formed is not None and formed.text == answer:
+        if formed is not None and plain_text(formed.text) == answer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
-            return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
+            # A rule that fits is no certainty: a row beside the point may fit it too.
+            return Verdict(1 + round(8 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
         if judge is not None:
             if is_unsure(answer) or is_abstention(answer):
                 probability = judge.answerable(question, context) or 0.0
@@ -263,21 +279,40 @@ class ExtractiveAnswerer:
         """See `LocalJudge.affirms`; None where words are counted."""
         return None if self.local_judge is None else self.local_judge.affirms(question, sentence)
 
-    def _marked(self, question: str, located: AnswerLocation, passage: str, place: str) -> str:
-        """The sentence that answers, its answer marked; or that there is none."""
+    def _search_results(
+        self, question: str, context: Sequence[str], places: Sequence[str] | None, located: AnswerLocation
+    ) -> str:
+        """That it is not known which passage answers, and the likeliest ones, a sentence of each marked."""
+        judge, says = self.local_judge, phrases_for(question)
+        assert judge is not None
+        alone = [judge.locate(question, [passage]) for passage in context]
+        # Of passages that are as likely the one that ranks first; it is always among them.
+        order = sorted(range(len(context)), key=lambda i: -(own.probability if (own := alone[i]) else 0.0))
+        best = [located.passage, *(i for i in order if i != located.passage)][:_SHOWN_PASSAGES]
+        best = best if 0 in best else [*best[: _SHOWN_PASSAGES - 1], 0]
+        shown = []
+        for number, i in enumerate(best, 1):
+            own, text = alone[i], context[i]
+            if own is not None:
+                (start, end), text = own.sentence, text.replace("**", "  ")
+                parts = map(plain_text, (text[:start], text[start:end], text[end:]))
+                text = "{} **{}** {}".format(*parts)
+            place = f"({places[i]}) " if places else ""
+            shown.append(f"{number}. {place}{plain_text(text)}")
+        return "\n\n".join([f"{says.not_sure} {says.closest}:", *shown])
+
+    def _marked(self, question: str, located: AnswerLocation, passage: str) -> str:
+        """The sentence that answers, its answer marked."""
         (start, end), text = located.marked, located.quote
         says = phrases_for(question)
-        if located.probability < self.min_probability:
-            about = f"{located.probability:.0%} likely to answer{f', from {place}' if place else ''}"
-            return f"{says.not_sure} {says.closest} ({about}): “{' '.join(text.split())}”"
         if (listed := list_below(text, passage)) is not None:
-            return f"{says.says} “{listed}”"
+            return f"{says.says} “{plain_text(listed)}”"
         whole = end - start == len(text) or asks_yes_or_no(question)  # No words of it are a yes.
         before, marked, after = (
             part.replace("**", "") for part in (text[:start], text[start:end], text[end:])
         )
         said = text if whole else f"{before}**{marked}**{after}"
-        return f"{says.says} “{' '.join(said.split())}”"
+        return f"{says.says} “{plain_text(said)}”"
 
     async def agenerate(
         self,

@@ -28,7 +28,7 @@ CONTRADICTED = 0.1
 # A clause is a claim of its own where both sides have this many content words, of a sentence of at least so
 # many words: less is not a statement, and the entailment model reads whole sentences better.
 _CLAUSE_WORDS, _LONG_SENTENCE = 3, 12
-_NOT_SURE, _SAYS = ("|".join(re.escape(p[i]) for p in PHRASES.values()) for i in (1, 3))
+_SAYS = "|".join(re.escape(p.says) for p in PHRASES.values())
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
 _OPENER = re.compile(
@@ -38,8 +38,6 @@ _OPENER = re.compile(
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
     rf",\s*|(?:{_SAYS})\s*)"
 )
-# How `ExtractiveAnswerer` shows a passage that it is not sure of: where it is from claims nothing.
-_UNSURE = re.compile(rf"(?:{_NOT_SURE}) [^(“]*\(.*?\): (?=“)", re.DOTALL)
 _NO_CLAIM = re.compile(
     r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
     r"(?:these|the following)\b.{0,80}:$)"
@@ -173,9 +171,9 @@ def support(claims: Sequence[Claim]) -> float | None:
 def split_claims(answer: str) -> list[Span]:
     """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
     result: list[Span] = []
-    unsure = _UNSURE.match(answer)
-    begin = unsure.end() if unsure else 0
-    spans = [Span(max(s.start, begin), s.end) for s in split_sentences(answer) if s.end > begin]
+    if is_unsure(answer):  # Passages as a search shows them: nothing is claimed.
+        return []
+    spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
     quoted = list(QUOTED.finditer(answer))
     for span, kind in zip(spans, kinds, strict=True):
@@ -186,7 +184,7 @@ def split_claims(answer: str) -> list[Span]:
         text = answer[start : span.end]
         if kind in ("heading", "code") or text.endswith("?") or not stems(text):
             continue
-        if is_abstention(text) or is_unsure(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
+        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
         for match in _CLAUSE.finditer(answer, start, span.end):
             if any(q.start() < match.start() < q.end() for q in quoted):

@@ -281,8 +281,7 @@ def test_it_speaks_the_question_s_language(language: str) -> None:
     assert EXTRACTIVE.judge(QUESTIONS[language], ["Seals sleep."], answer)[0].score < 5
     (_, user) = answer_messages(QUESTIONS[language], ["Seals sleep."])
     assert f"Answer in {language}" in user.content and own.no_answer in user.content
-    (claim,) = split_claims(unsure := f"{own.not_sure} {own.closest} (from a.md): “Seals sleep.”")
-    assert claim.of(unsure) == "“Seals sleep.”"
+    assert split_claims(f"{own.not_sure} {own.closest}:\n\n1. (a.md) **Seals sleep.**") == []
 
 
 def test_an_english_prompt_names_no_language() -> None:
