@@ -26,10 +26,8 @@ from sage_core.ranking import (
     link,
     named_reranker,
     score_candidates,
-    vouch,
-    vouch_titled,
 )
-from sage_core.ranking.candidates import distinct
+from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.named import HYBRID
@@ -347,12 +345,16 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         source = f"scores of {self._scorer().name}" if reranked else f"metadata[{self._key!r}]"
         read = read_scores(scores, said, ordered=ordered, source=source)
         documents = [without_header(document) for document in documents]
-        final = read.scores
-        # Scores that were there have mostly been through this already.
-        if self.neighbors is True or (self.neighbors is None and reranked):
-            final = vouch(final, link([place_of(d) for d in documents]), read.scale)
-        if self.links is True or (self.links is None and reranked):
-            final = vouch_titled(question, [titled(d) for d in documents], final, read.scale)
+        final = vouched(
+            question,
+            read.scores,
+            read.scale,
+            reranked=reranked,
+            neighbors=self.neighbors,
+            named=self.links,
+            links=lambda: link([place_of(d) for d in documents]),
+            titled=lambda: [titled(d) for d in documents],
+        )
         different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [

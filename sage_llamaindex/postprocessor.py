@@ -35,10 +35,8 @@ from sage_core.ranking import (
     ascore_candidates,
     named_reranker,
     score_candidates,
-    vouch,
-    vouch_titled,
 )
-from sage_core.ranking.candidates import distinct
+from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
@@ -402,11 +400,16 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ) -> Ranking:
         copies = []
         reranked = self._scorer is not None
-        # Scores that were there have mostly been through this already.
-        if self.neighbors is True or (self.neighbors is None and reranked):
-            scores = vouch(scores, neighbors_of([n.node for n in nodes]), scale)
-        if question and (self.links is True or (self.links is None and reranked)):
-            scores = vouch_titled(question, [titled(n.node) for n in nodes], scores, scale)
+        scores = vouched(
+            question,
+            scores,
+            scale,
+            reranked=reranked,
+            neighbors=self.neighbors,
+            named=self.links,
+            links=lambda: neighbors_of([n.node for n in nodes]),
+            titled=lambda: [titled(n.node) for n in nodes],
+        )
         texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
         for i in distinct(texts, [n.node.node_id for n in nodes], scores):
             old, score, node = nodes[i], scores[i], nodes[i].node

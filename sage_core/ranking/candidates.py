@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from sage_core.ranking.features import scores_or_order
-from sage_core.ranking.links import NamedChunks, Titled, named_chunks
+from sage_core.ranking.links import NamedChunks, Titled, named_chunks, vouch_titled
 from sage_core.ranking.neighbors import Links, vouch
-from sage_core.selection.scales import rank_order
+from sage_core.selection.scales import Scale, rank_order
 
 T = TypeVar("T")
 
@@ -54,6 +54,45 @@ def _identity(text: str, own_id: str | None) -> object:
     """What two candidates that are the same have in common; None for one that is like no other."""
     # A tuple, so that no id is taken for a text.
     return " ".join(text.split()) or (own_id and (own_id,)) or None
+
+
+def vouched(
+    question: str,
+    scores: Sequence[float | None],
+    scale: Scale,
+    *,
+    reranked: bool,
+    neighbors: bool | None,
+    named: bool | None,
+    links: Callable[[], Sequence[Links]],
+    titled: Callable[[], Sequence[Titled]],
+) -> list[float | None]:
+    """Scores of candidates after those beside them, and those that name them, have vouched.
+
+    Args:
+        question: The question; empty where it is not known, then nobody is named.
+        scores: Of the candidates, higher is better.
+        scale: What they are.
+        reranked: Whether a reranker gave them. Scores that were there have mostly been through this already.
+        neighbors: Whether neighbors vouch; None where ``reranked``.
+        named: Whether the question and the best candidates vouch for documents that they name; likewise.
+        links: Of each candidate to its neighbors, from `sage_core.ranking.link`.
+        titled: What each candidate's metadata say of its document.
+
+    Examples:
+        >>> beside = lambda: [Links(None, 1), Links(0, None)]
+        >>> settings = {"neighbors": None, "named": False, "links": beside, "titled": list}
+        >>> both = (vouched("", [0.8, 0.2], "probability", reranked=r, **settings) for r in (False, True))
+        >>> [round(scores[1], 3) for scores in both]
+        [0.2, 0.392]
+    """
+    result = list(scores)
+    if reranked if neighbors is None else neighbors:
+        result = vouch(result, links(), scale)
+    # After the neighbors: what they lift may be what names another document.
+    if question and (reranked if named is None else named):
+        result = vouch_titled(question, titled(), result, scale)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +191,8 @@ def join_named(
         scores: As for `merge`.
     """
     items = [hit.item for hit in hits]
-    vouched = vouch([hit.similarity for hit in hits], links(items), "cosine")
-    ids = named_chunks(question, [hit.id or "" for hit in hits], [titled(i) for i in items], vouched, index)
+    lifted = vouch([hit.similarity for hit in hits], links(items), "cosine")
+    ids = named_chunks(question, [hit.id or "" for hit in hits], [titled(i) for i in items], lifted, index)
     # By text as well as id: a copy of a shown chunk under another id adds nothing.
     known = {hit.identity for hit in hits}
     new = [hit for identity, hit in _first_of_each(fetch(ids)).items() if identity not in known]
@@ -199,6 +238,6 @@ def choose_candidates(
         >>> choose_candidates([0.9, 0.5, 0.1], {2}, [Links(), Links(), Links()], 1)
         [0, 2]
     """
-    vouched = vouch(similarities, links, "cosine")
-    best = {i for i in rank_order(vouched)[:n] if similarities[i] is not None}
+    lifted = vouch(similarities, links, "cosine")
+    best = {i for i in rank_order(lifted)[:n] if similarities[i] is not None}
     return [i for i in range(len(similarities)) if i in best or i in by_words]
