@@ -113,6 +113,10 @@ def ask(
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     html: cli.HtmlOption = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Also show the candidates' scores and where the list was cut."),
+    ] = False,
     as_json: cli.JsonOption = False,
     stream: Annotated[
         bool,
@@ -124,11 +128,11 @@ def ask(
         bool, typer.Option("--chat", help="Stay open for more questions, one a line; an empty line ends it.")
     ] = False,
 ) -> None:
-    """Ask the documents in a store, and see how the answer came about.
+    """Ask the documents in a store.
 
-    Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
-    the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
-    answerer that is labeled as such, and the local judge grades. If the LLM fails, the chunks are shown
+    Shows the answer with its sources, its grade, and the tokens sent; --details adds the candidates with
+    their scores and where the list was cut, --html writes it all as a page. Without a key or a server the
+    answer is quoted from the documents, and the local judge grades. If the LLM fails, the passages are shown
     all the same, and the exit code is 3.
     """
     from sage_app.pipeline.config import SageConfig
@@ -167,7 +171,9 @@ def ask(
     )
     if not asks_llm(model, base_url, offline):
         _warn_without_llm(critic, hops)
-    show: Callable[..., object] = print_answer if as_json else partial(show_answer, stream=stream)
+    show: Callable[..., object] = (
+        print_answer if as_json else partial(show_answer, stream=stream, details=details)
+    )
     with sage:
         show(sage, question, option, html)
         while chat and (following := _next_question()):
@@ -204,8 +210,9 @@ def show_answer(
     html: Path | None = None,
     *,
     stream: bool = False,
+    details: bool = False,
 ) -> Answer:
-    """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
+    """Answer and show; the ranking comes first with ``details``, and where the LLM fails."""
     from sage_app.answers import ExtractiveAnswerer
     from sage_app.rendering.terminal.answers import answer_view, watch_answer
     from sage_app.rendering.terminal.rankings import retrieval_view
@@ -213,20 +220,26 @@ def show_answer(
 
     out = cli.console()
     retrieval = sage.retrieve(question)
-    out.print(retrieval_view(retrieval))
-    out.print()
+    if details:
+        out.print(retrieval_view(retrieval))
+        out.print()
 
     def answering() -> Answer:
         if stream:
             return watch_answer(sage.stream(retrieval, options), out)
         return sage.answer(retrieval, options)
 
-    answer = _answer_with_page(sage, retrieval, html, answering)
+    try:
+        answer = _answer_with_page(sage, retrieval, html, answering)
+    except (LLMError, KeyboardInterrupt):
+        if not details:
+            out.print(retrieval_view(retrieval))
+        raise
     out.print(answer_view(answer))
     if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
         out.print(
-            "The chunks above may answer it all the same: without an LLM sentences are only quoted, and best "
-            "where question and documents are English. --model or --base-url asks an LLM.",
+            "The passages may answer it all the same (--details shows them): without an LLM sentences are "
+            "only quoted. --model or --base-url asks an LLM.",
             style="dim",
         )
     if html is not None:

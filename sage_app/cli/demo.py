@@ -131,7 +131,7 @@ def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
         cli.say(question, "bold")
         try:
             page = _reports(sage) / f"question-{number - 2}.html"
-            answers.append((kind, show_answer(sage, question, html=page)))
+            answers.append((kind, show_answer(sage, question, html=page, details=True)))
         except LLMError as error:
             failure = error
             cli.complain(f"no answer: {error}", "red")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from sage_app.pipeline.results import Answer
 from sage_core._checks import counted
 from sage_core.feedback.types import Verdict, short_grade
+from sage_core.llm.prompting import is_unsure
 from sage_core.text.sanitize import one_line
 from sage_core.verify import AnswerLocation, AnswerMark
+from sage_core.verify.claims import abstains
 
 GRADERS = {
     "critic": "the critic",
-    "heuristic": "a heuristic, no LLM",
-    "local judge": "the local judge, no LLM",
+    "heuristic": "a heuristic",
+    "local judge": "the local judge",
     "no answer": "the loop (an abstention needs no critic)",
-    "local": "a look at question and context, no LLM",
+    "local": "a look at question and context",
 }
 ROLES = {"generate": "answering", "judge": "grading"}
+BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
+"""``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them."""
 FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
 """What stands behind a part of an answer that is not supported."""
 
@@ -38,7 +43,12 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
         unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
         reason = "not measured in its language, or too long to read" if unread else "the evidence is weak"
         parts.append(f"{counts['unsure']} unsure ({reason})")
-    return f"{', '.join(parts)}; by the local judge, no LLM"
+    return ", ".join(parts)
+
+
+def answer_support(answer: Answer, marks: Sequence[AnswerMark]) -> str:
+    """`support_words` of an answer; empty where it abstains, and so claims nothing."""
+    return "" if is_unsure(answer.text) or abstains(answer.text) else support_words(marks)
 
 
 def closest_words(answer: Answer, closest: AnswerLocation) -> str:

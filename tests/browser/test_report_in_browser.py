@@ -201,6 +201,7 @@ def test_a_right_to_left_text_does_not_turn_its_neighbors(browser: Browser, page
 def test_candidates_open_without_scripts(browser: Browser, pages: dict[str, Path]):
     with opened(browser, pages["usual"], Seen(), width=DESKTOP, scripts=False) as page:
         full = page.locator(".rows .full").nth(12)
+        page.locator(".fold>summary").last.click()
         assert not full.is_visible()
         page.locator(".rows summary").nth(12).click()
         assert full.is_visible() and "Passage 13 about" in (full.text_content() or "")
@@ -216,6 +217,8 @@ def test_scripts_make_no_difference(browser: Browser, pages: dict[str, Path]):
 
 def test_candidates_open_from_the_keyboard(browser: Browser, pages: dict[str, Path]):
     with opened(browser, pages["usual"], Seen(), width=DESKTOP) as page:
+        page.locator(".fold>summary").last.focus()
+        page.keyboard.press("Enter")
         page.locator(".rows summary").first.focus()
         page.keyboard.press("Enter")
         assert page.locator(".rows .full").first.is_visible()
@@ -224,6 +227,7 @@ def test_candidates_open_from_the_keyboard(browser: Browser, pages: dict[str, Pa
 def test_one_curve_is_seen_at_every_width_and_has_a_name(browser: Browser, pages: dict[str, Path]):
     for width in (PHONE, 640, 641, DESKTOP):
         with opened(browser, pages["usual"], Seen(), width=width) as page:
+            page.locator(".fold>summary").last.click()
             pictures = [svg for svg in page.locator(".curve svg").all() if svg.is_visible()]
             assert len(pictures) == 1
             tree = pictures[0].aria_snapshot()

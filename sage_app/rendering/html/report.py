@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sage_app.pipeline.results import Answer, Retrieval
@@ -12,7 +12,15 @@ from sage_app.rendering.html.charts import Mark, score_curve_svg
 from sage_app.rendering.html.markup import Child, Markup, foreign, tag
 from sage_app.rendering.html.page import made_now, note, page, section, settings_html, tile, tiles
 from sage_app.rendering.rows import Row, citations, retrieval_rows, score_text
-from sage_app.rendering.wording import FLAGS, ROLES, closest_words, grade_words, saving_words, support_words
+from sage_app.rendering.wording import (
+    BOLD,
+    FLAGS,
+    ROLES,
+    answer_support,
+    closest_words,
+    grade_words,
+    saving_words,
+)
 from sage_core._checks import counted
 from sage_core.feedback.types import ASKED, FeedbackResult, Round, Verdict, short_grade
 from sage_core.llm.usage import TokenUsage, total_usage
@@ -20,8 +28,6 @@ from sage_core.selection import Scale, Selection
 from sage_core.text.sanitize import one_line
 from sage_core.verify import AnswerMark
 
-_NO_LLM = "extractive"
-_BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
 _EXCERPT = 160
 _OPEN = 12
 _LONG = 160  # characters of a question that is no headline any more
@@ -33,16 +39,12 @@ def answer_report(
     settings: Mapping[str, object] | None = None,
     made: datetime | None = None,
 ) -> str:
-    """One page: question, answer and grade, the passages behind it, the cut, the rounds, what it took.
+    """One page: question, answer, its source; folded, the other passages and every detail.
 
     ``settings`` are listed besides; ``made`` is now where None.
     """
-    return page(
-        f"{answer.question} – sage-rag",
-        *answer_head(answer),
-        *answer_parts(answer),
-        section("Settings", settings_html(_settings(answer.retrieval, answer, settings, made))),
-    )
+    listed = section("Settings", settings_html(_settings(answer.retrieval, answer, settings, made)))
+    return page(f"{answer.question} – sage-rag", *answer_head(answer), *answer_parts(answer, listed))
 
 
 def retrieval_report(
@@ -63,25 +65,21 @@ def retrieval_report(
 
 
 def answer_head(answer: Answer) -> list[Markup]:
-    """Question, answer, grade."""
-    result = answer.feedback
+    """Question, answer, how sure it is."""
     marks = answer.marks()
     text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
-    support = tag("p", support_words(marks), ".", class_="note support") if support_words(marks) else None
+    words = answer_support(answer, marks)
+    support = tag("p", words, ".", class_="note support") if words else None
     if (closest := answer.closest()) is not None:
         words, quote = foreign(closest_words(answer, closest)), foreign(one_line(closest.quote))
         support = tag("p", words, "“", quote, "”", class_="note support")
-    by = tag(
-        "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
-    )
-    reason = result.verdict.reason if result.verdict is not None else ""
-    grade = note(grade_words(result.verdict), ": " if reason else None, foreign(reason))
+    badge = grade_badge(answer.feedback.verdict)
+    by = tag("p", badge, tag("span", "answered by ", foreign(answer.answerer)), class_="by")
     return [
         _heading(answer.question),
-        tag("section", text, support, by, grade if result.verdict is not None else None,
-            class_="panel answer"),
+        tag("section", text, support, by, class_="panel answer"),
         *_warnings(answer),
-    ]  # fmt: skip
+    ]
 
 
 def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
@@ -102,7 +100,7 @@ def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
 
 def _emphasized(text: str) -> list[Child]:
     """Text whose ``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them, are elements."""
-    pieces = _BOLD.split(text)  # every second piece stood between asterisks
+    pieces = BOLD.split(text)  # every second piece stood between asterisks
     return [tag("strong", piece) if i % 2 else piece for i, piece in enumerate(pieces)]
 
 
@@ -113,41 +111,76 @@ def anchor(retrieval: Retrieval, number: int) -> str:
     return f"sage-{digest[:10]}-{number}"
 
 
-def answer_parts(answer: Answer, *, most: int | None = None) -> list[Markup]:
-    """Everything below the answer, but for the settings."""
+def answer_parts(answer: Answer, *more: Markup, most: int | None = None) -> list[Markup]:
+    """The answer's source with its sentence highlighted; folded, the other passages and the details."""
     result, retrieval = answer.feedback, answer.retrieval
-    sizes = [c.tokens_sent for c in retrieval.candidates]
-    return [
+    if not retrieval.candidates:
+        stopped = note(f"{result.stop_meaning.capitalize()}.")
+        return [*retrieval_parts(retrieval, result.selection), stopped, *more]
+    rows, quotes = retrieval_rows(retrieval), quoted_sentences(answer)
+    sent = [rows[i] for i in result.selection.indices]
+    sources = [row for row in sent if row.index in quotes] or sent[:1]
+    others = [row for row in sent if row not in sources]
+    parts = [_passage(row, retrieval, quotes.get(row.index, ())) for row in sources]
+    details = [
         _figures(retrieval, result.selection, result),
-        *retrieval_parts(retrieval, result.selection, result, most=most),
-        section(
-            f"{counted(len(result.rounds), 'round')} of answer and grade",
-            Markup(rounds_html(result, sizes=sizes)),
-        ),
-        section("What it took", Markup(usage_html(result.usage_by_role))),
+        *_rankings(retrieval, result.selection, result, most),
     ]
+    if len(result.rounds) > 1 or result.usage.calls or result.stop_reason.endswith("failed"):
+        sizes = [c.tokens_sent for c in retrieval.candidates]
+        title = f"{counted(len(result.rounds), 'round')} of answer and grade"
+        details.append(section(title, Markup(rounds_html(result, sizes=sizes))))
+    elif result.verdict is not None and result.verdict.reason:
+        details.append(section("Grade", note(foreign(result.verdict.reason))))
+    if result.usage.calls:
+        details.append(section("Calls and tokens", Markup(usage_html(result.usage_by_role))))
+    return [
+        section("Source" if len(parts) == 1 else "Sources", _pruned_note(sources), *parts),
+        folded(f"{counted(len(others), 'other passage')} sent", _pruned_note(others),
+               *(_passage(row, retrieval) for row in others)) if others else Markup(""),
+        folded("Details", *details, *more),
+    ]  # fmt: skip
 
 
-def retrieval_parts(
-    retrieval: Retrieval,
-    selection: Selection,
-    result: FeedbackResult | None = None,
-    *,
-    most: int | None = None,
-) -> list[Markup]:
+def quoted_sentences(answer: Answer) -> dict[int, list[str]]:
+    """By position of the candidate, the sentences that support the answer, or come closest to one."""
+    result: dict[int, list[str]] = {}
+    texts = answer.retrieval.texts(answer.feedback.selection)
+    for mark in answer.marks():
+        place = answer.candidate_of(mark) if mark.support == "supported" else None
+        if place is not None and mark.passage is not None and mark.evidence is not None:
+            result.setdefault(place, []).append(mark.evidence.of(texts[mark.passage]).strip())
+    if (closest := answer.closest()) is not None:
+        passage = answer.retrieval.passages(answer.feedback.selection)[closest.passage]
+        result.setdefault(passage.members[0], []).append(closest.sentence.of(texts[closest.passage]).strip())
+    return result
+
+
+def folded(title: str, *body: Child) -> Markup:
+    """A part of a page that is closed at first."""
+    return tag("details", tag("summary", title), *body, class_="fold")
+
+
+def retrieval_parts(retrieval: Retrieval, selection: Selection, *, most: int | None = None) -> list[Markup]:
     """Tokens, the curve with the cut, the passages kept, all candidates."""
     if not retrieval.candidates:
         return [section("Retrieval", note("Nothing was found for this question."))]
+    curve, bars, ranking = _rankings(retrieval, selection, None, most)
+    kept = section("Passages kept", passages_html(retrieval_rows(retrieval), selection, retrieval))
+    return [_figures(retrieval, selection, None), curve, bars, kept, ranking]
+
+
+def _rankings(
+    retrieval: Retrieval, selection: Selection, result: FeedbackResult | None, most: int | None
+) -> list[Markup]:
+    """The curve with the cut, tokens, all candidates."""
     rows = retrieval_rows(retrieval)
     scores = [c.score for c in retrieval.candidates]
     marks = _round_marks(result) if result is not None else []
     curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k, marks=marks)
     return [
-        _figures(retrieval, selection, None) if result is None else Markup(""),
         section("Where the scores were cut", curve),
         section("Tokens of context", token_bars(retrieval, selection)),
-        section("Passages behind the answer" if result else "Passages kept",
-                passages_html(rows, selection, retrieval)),
         section(f"All {len(rows)} candidates", note("Open one to read it."),
                 candidates_html(rows, selection, most=most)),
     ]  # fmt: skip
@@ -185,14 +218,12 @@ def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult 
         tile("passages", f"{selection.cut} of {len(retrieval.candidates)}", "kept of the candidates"),
         tile("tokens of context", f"{sent:,}", compared),
     ]
-    if result is not None:
-        usage = result.usage
+    if result is not None and (usage := result.usage).calls:
         about = "about " if usage.estimated else ""
-        calls = f"{about}{usage.total:,} tokens in all" if usage.calls else "nothing to pay"
         best = f"the answer is from round {result.best_round}" if len(result.rounds) > 1 else ""
         parts += [
             tile("rounds", str(len(result.rounds)), best or result.stop_reason),
-            tile("LLM calls", str(usage.calls), calls),
+            tile("LLM calls", str(usage.calls), f"{about}{usage.total:,} tokens in all"),
         ]
     return tiles(*parts)
 
@@ -205,8 +236,6 @@ def _round_marks(result: FeedbackResult) -> list[Mark]:
 
 def _warnings(answer: Answer) -> list[Markup]:
     warnings = []
-    if answer.answerer.startswith(_NO_LLM) and "“" in answer.text:
-        warnings.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
     if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
         warnings.append(f"{answer.feedback.stop_meaning.capitalize()}.")
     return [tag("p", words, class_="warning") for words in warnings]
@@ -248,9 +277,12 @@ def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieva
     if len(parts) > _OPEN:
         more = tag("summary", f"{len(parts) - _OPEN} more passages")
         parts[_OPEN:] = [tag("details", more, *parts[_OPEN:], class_="rest")]
-    if any(row.dropped for row in selected):
-        parts.insert(0, note("Sentences that are struck through were left out of what was sent."))
-    return tag("div", *parts)
+    return tag("div", _pruned_note(selected), *parts)
+
+
+def _pruned_note(rows: Sequence[Row]) -> Markup | None:
+    struck = any(row.dropped for row in rows)
+    return note("Sentences that are struck through were left out of what was sent.") if struck else None
 
 
 def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:
@@ -271,7 +303,7 @@ def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | No
     )
 
 
-def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
+def _passage(row: Row, retrieval: Retrieval | None, quotes: Sequence[str] = ()) -> Markup:
     header = tag(
         "header",
         tag("b", f"{row.rank}"),
@@ -281,7 +313,7 @@ def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
         tag("span", _tokens(row), class_="num") if row.tokens is not None else None,
     )
     name = anchor(retrieval, row.rank) if retrieval is not None else None
-    return tag("article", header, _text(row), class_="panel passage", id=name)
+    return tag("article", header, _text(row, quotes), class_="panel passage", id=name)
 
 
 def _tokens(row: Row) -> str:
@@ -289,15 +321,26 @@ def _tokens(row: Row) -> str:
     return f"{sent}{row.tokens} tokens{' sent' if sent else ''}"
 
 
-def _text(row: Row) -> Markup:
-    """The text in full; what pruning left out is dimmed and struck through."""
-    if not row.dropped:
+def _text(row: Row, quotes: Sequence[str] = ()) -> Markup:
+    """The text in full; what pruning left out is dimmed and struck through, quotes are highlighted."""
+    if not row.dropped and not quotes:
         return foreign(row.text.strip(), "p", class_="text")
-    pieces = (
-        tag("s", piece, class_="pruned", title="not sent") if dropped else tag("span", piece)
-        for piece, dropped in row.pieces
-    )
+    pieces: list[Child] = []
+    for piece, dropped in row.pieces:
+        if dropped:
+            pieces.append(tag("s", piece, class_="pruned", title="not sent"))
+        else:
+            pieces += _highlighted(piece, quotes)
     return tag("p", *pieces, class_="text", dir="auto")
+
+
+def _highlighted(text: str, quotes: Sequence[str]) -> Iterator[Child]:
+    """A text whose parts that are quotes are marked."""
+    wanted = "|".join(re.escape(quote) for quote in sorted(set(quotes), key=len, reverse=True) if quote)
+    # With a group, every second piece is a match.
+    for i, piece in enumerate(re.split(f"({wanted})", text) if wanted else [text]):
+        if piece:
+            yield tag("mark", piece) if i % 2 else tag("span", piece)
 
 
 def _item(row: Row, selected: bool, bare: bool) -> Markup:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sage_app.pipeline.results import Answer
 from sage_app.rendering.rows import citations, place_of
-from sage_app.rendering.wording import FLAGS, closest_words, grade_words, support_words
+from sage_app.rendering.wording import BOLD, FLAGS, answer_support, closest_words, grade_words
 from sage_core._checks import counted
 from sage_core.feedback import FeedbackResult, Round
 from sage_core.feedback.types import ASKED, short_grade
@@ -22,16 +22,22 @@ _STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
 
 
 def answer_view(answer: Answer) -> RenderableType:
-    """The answer, its grade, the rounds, and why they ended."""
-    used = f"{counted(len(answer.sources), 'chunk')}, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
-    marks = answer.marks()
+    """The answer, its sources, how sure it is; the rounds, where there are several or calls."""
+    retrieval, marks = answer.retrieval, answer.marks()
+    sent = (
+        f"{len(answer.sources)} of {counted(len(retrieval.candidates), 'passage')}, {answer.tokens:,} tokens"
+    )
+    compared = f" (plain top-{retrieval.top_k} would send {retrieval.tokens_top_k:,})"
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
     parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
     if (closest := answer.closest()) is not None:
         words = Text(closest_words(answer, closest), style="bold")
         parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
-    return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
+    lines = _lines(answer.feedback).append("\ncontext ", style="bold").append(sent + compared)
+    if answer.feedback.usage.calls:
+        lines.append("\nused    ", style="bold").append(_usage(answer.feedback))
+    return Group(*parts, lines)
 
 
 def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: Console) -> Answer:
@@ -67,7 +73,9 @@ def _marked(marks: Sequence[AnswerMark], numbers: Sequence[int | None]) -> Text:
     """The answer; after each part the number of its passage, or in words that there is none."""
     body = Text()
     for mark, number in zip(marks, numbers, strict=True):
-        body.append(terminal_safe(mark.text), style=_STYLES.get(mark.support, ""))
+        style = _STYLES.get(mark.support, "")
+        for i, piece in enumerate(BOLD.split(mark.text)):  # every second piece stood between asterisks
+            body.append(terminal_safe(piece), style=f"bold {style}".strip() if i % 2 else style)
         if number is not None:
             body.append(f" [{number}]", style="dim")
         elif mark.support in FLAGS:
@@ -88,17 +96,19 @@ def _footnotes(answer: Answer, marks: Sequence[AnswerMark], numbers: Sequence[in
         quote = one_line(mark.evidence.of(texts[mark.passage]))
         lines[number] = line.append(f"  {quote}", style="not bold dim")
     footnotes = [lines[number] for number in sorted(lines)]
-    if words := support_words(marks):
+    if words := answer_support(answer, marks):
         footnotes.append(Text("support ", style="bold").append(words, style="not bold"))
     return footnotes
 
 
 def _lines(feedback: FeedbackResult) -> Text:
     verdict, rounds = feedback.verdict, feedback.rounds
-    reason = f": {one_line(verdict.reason)}" if verdict is not None and verdict.reason else ""
-    lines = Text()
-    lines.append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}\n")
-    lines.append("rounds  ", style="bold").append(f"{len(rounds)}")
+    by_model = verdict is not None and verdict.source == "critic"  # the local judge's reason is its figures
+    reason = f": {one_line(verdict.reason)}" if verdict is not None and by_model and verdict.reason else ""
+    lines = Text().append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}")
+    if len(rounds) == 1 and not feedback.usage.calls and not feedback.stop_reason.endswith("failed"):
+        return lines
+    lines.append("\nrounds  ", style="bold").append(f"{len(rounds)}")
     if len(rounds) > 1:
         lines.append(f", the answer is from round {feedback.best_round}")
         for round_ in rounds:

@@ -47,17 +47,23 @@ def test_ask_stays_open_for_more_questions(
 
 
 def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = shown(capsys, "ask", QUESTION, "--store", store)
-    assert "2.60 pounds for each metre" in out and "extractive, no LLM" in out
+    out = shown(capsys, "ask", QUESTION, "--store", store, "--details")
+    assert "2.60 pounds for each metre" in out
     for line in (
         r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d",
         r"kept +\d+ of \d+ chunks: ",
         r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)",
         r"grade +likely right: \d+% by the local judge",
-        r"rounds +\d",
-        r"stopped +\w.* \(\w+\)",
+        r"context +\d+ of \d+ passages, [\d,]+ tokens",
     ):
         assert re.search(line, out, re.MULTILINE), line
+
+
+def test_ask_begins_with_the_answer(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, "ask", QUESTION, "--store", store)
+    assert out.lstrip().startswith("╭─ Answer (extractive, no LLM)")
+    assert "**" not in out and out.count("no LLM") == 1 and out.count("likely right") == 1
+    assert not re.search("^(rounds|stopped|curve)", out, re.MULTILINE)
 
 
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

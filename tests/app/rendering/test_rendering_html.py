@@ -50,7 +50,7 @@ VOID = {"meta", "br", "hr"}
 ALLOWED = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "section", "article", "figure",
     "div", "span", "p", "h1", "h2", "h3", "b", "dl", "dt", "dd", "ol", "li", "details", "summary", "table",
-    "thead", "tbody", "tr", "th", "td", "svg", "desc", "rect", "line", "polyline", "path", "circle", "text",
+    "thead", "tbody", "tr", "th", "td", "mark", "svg", "desc", "rect", "line", "polyline", "path", "circle", "text",
 }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def test_hostile_texts_change_no_tag_and_are_shown():
     benign = Reader(answer_report(hostile(["benign text"] * len(HOSTILE))))
     read = Reader(page)
     # An answer is parted at its statements: as many spans and links as it has of them.
-    parts = {"span", "a"}
+    parts = {"span", "a", "mark"}
     assert {k: n for k, n in read.tags.items() if k not in parts} == {
         k: n for k, n in benign.tags.items() if k not in parts
     }
@@ -166,6 +166,9 @@ def test_statements_link_their_passage_or_say_that_there_is_none():
     words = Reader(page).words()
     assert "Tickets cost nine crowns on Sundays. [not in the passages]" in words
     assert "1 of 3 statements supported by the passages, " in words
+    source, _, rest = page.partition('<details class="fold">')
+    assert "<mark>The ferry leaves at seven.</mark>" in source and "<svg" not in source
+    assert "1 other passage sent" in rest and "Where the scores were cut" in rest
     assert '<s class="pruned" title="not sent">It carries forty cars.</s>' in page
 
 
@@ -472,5 +475,5 @@ def test_the_pictures_of_the_documentation_are_small_and_well_formed():
 def test_many_passages_are_folded():
     read = Reader(usual().to_html())
     found = usual().feedback.selection.cut
-    assert found > 12 and f"{found - 12} more passages" in read.words()
+    assert found > 12 and f"{found - 1} other passages sent" in read.words()
     assert read.tags["article"] == found

@@ -307,7 +307,7 @@ def test_the_sentence_that_says_when_is_quoted_with_a_probability():
     assert "wool" not in text
     verdict, _ = answerer.judge("When does the mill open?", passages, text)
     assert verdict.probability >= answerer.min_probability
-    assert grade_words(verdict) == f"likely right: {verdict.probability:.0%} by the local judge, no LLM"
+    assert grade_words(verdict) == f"likely right: {verdict.probability:.0%} by the local judge"
     counted, _ = ExtractiveAnswerer(judge=False).judge("When does the mill open?", passages, text)
     assert counted.probability is None
     assert grade_words(counted).startswith("words covered: ")
