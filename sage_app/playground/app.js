@@ -77,7 +77,8 @@ const BESIDE_SLIDERS = {
   min_tokens: (value) => (value >= 0 ? value : byDefault("min_tokens")),
   candidates: String,
   parameter: String,
-  min_k: (value) => (value >= 0 ? value : "as the rule has it"),
+  min_context_tokens: (value) => (value >= 0 ? value : "by default: 250"),
+  min_k: (value) => (value >= 0 ? value : "the rule's own"),
   max_k: (value) => value || "no limit",
 };
 
@@ -191,6 +192,7 @@ function search() {
     context: $("context").checked,
     candidates: number("candidates"),
     rule: rule(),
+    min_context_tokens: unless(number("min_context_tokens"), -1),
     min_k: unless(number("min_k"), -1),
     max_k: unless(number("max_k"), 0),
   };
@@ -283,6 +285,7 @@ function curve(candidates, cut) {
 /** The cut was moved by hand: that is a fixed k. */
 function moveCut(cut) {
   $("rule").value = "FixedK";
+  $("min_context_tokens").value = -1;
   $("min_k").value = -1;
   $("max_k").value = 0;
   showParameter(cut);
@@ -402,10 +405,11 @@ async function begin() {
   $("reranker").value = settings.reranker;
   $("context").checked = settings.context;
   $("candidates").value = settings.candidates;
-  const { rule, min_k: minK, max_k: maxK } = settings.selection;
+  const { rule, min_context_tokens: minTokens, min_k: minK, max_k: maxK } = settings.selection;
   const name = rule.rule ?? { gradient: "Gradient" }[rule];
   $("rule").value = PARAMETERS[name] ? name : "auto";
   showParameter(rule[PARAMETERS[name]?.name]);
+  $("min_context_tokens").value = minTokens ?? -1;
   $("min_k").value = minK ?? -1;
   $("max_k").value = maxK ?? 0;
   $("ask-problem").textContent = problem;

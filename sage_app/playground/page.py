@@ -128,7 +128,13 @@ def sage_code(question: str, store: str, settings: SageSettings) -> str:
         f"sage = Sage.from_settings(settings, {store!r})\n"
         f"retrieval = sage.retrieve({question!r})\n"
         "for hit in retrieval.hits:\n"
-        "    print(hit.score, hit.chunk.text)\n"
+        "    print(hit.score, hit.chunk.text)\n\n"
+        "# For `sage-rag ask --settings`: settings.save('sage-settings.json')\n"
+        "# The same selection in LlamaIndex and LangChain:\n"
+        "# from sage_llamaindex import SageRetriever\n"
+        "# retriever = SageRetriever.from_index(index, selection=settings.selection)\n"
+        "# from sage_langchain import SageRetriever\n"
+        "# retriever = SageRetriever.from_vectorstore(store, selection=settings.selection)\n"
     )
 
 

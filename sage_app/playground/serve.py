@@ -261,7 +261,7 @@ class Workbench:
         """The settings of a question, as the page has them."""
         from sage_core.settings import SageSettings
 
-        in_selection = ("rule", "min_k", "max_k")
+        in_selection = ("rule", "min_context_tokens", "min_k", "max_k")
         values = _fields(data, ("reranker", "context", "candidates", *in_selection))
         selection = {n: v for n in in_selection if (v := values.pop(n, None)) is not None}
         if values.get("reranker", self.settings.reranker) not in self._offered():
