@@ -15,49 +15,26 @@ if TYPE_CHECKING:
     from sage_core.embedding.protocol import Embedder
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
-    from sage_core.feedback import (
-        Done,
-        FeedbackConfig,
-        FeedbackLoop,
-        FeedbackResult,
-        Generate,
-        Judge,
-        Search,
-        Verdict,
-        arun_loop,
-        parse_verdict,
-        run_loop,
-    )
-    from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
+    from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
+    from sage_core.llm import Message, OpenAIChat
     from sage_core.llm.usage import TokenUsage
     from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
-    from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
+    from sage_core.segmentation import Layout, Segmenter
     from sage_core.selection.config import SelectionConfig
-    from sage_core.selection.cut import Selection, gradient_cut, select
-    from sage_core.selection.scales import Scale
-    from sage_core.selection.view import SelectionView, selection_view
+    from sage_core.selection.cut import Selection, select
     from sage_core.settings import SageSettings
-    from sage_core.text.sentences import split_sentences
     from sage_core.text.spans import Span
     from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
     from sage_core.verify import LocalJudge
 
 __all__ = [
-    "Boundary",
-    "BoundaryModel",
     "CallableCounter",
-    "ChatModel",
-    "Completion",
     "CrossEncoderReranker",
-    "Done",
     "Embedder",
     "FeedbackConfig",
-    "FeedbackLoop",
     "FeedbackResult",
-    "Generate",
     "HybridReranker",
     "InputError",
-    "Judge",
     "LLMError",
     "Layout",
     "LocalJudge",
@@ -70,27 +47,17 @@ __all__ = [
     "Reranker",
     "SageError",
     "SageSettings",
-    "Scale",
-    "Search",
-    "SegmentationView",
     "Segmenter",
     "Selection",
     "SelectionConfig",
-    "SelectionView",
     "SentenceTransformerEmbedder",
     "Span",
     "StoreError",
     "TokenCounter",
     "TokenUsage",
     "Verdict",
-    "arun_loop",
     "get_counter",
-    "gradient_cut",
-    "parse_verdict",
-    "run_loop",
     "select",
-    "selection_view",
-    "split_sentences",
 ]
 
 _HOMES = {
@@ -98,18 +65,14 @@ _HOMES = {
     "embedding.protocol": "Embedder",
     "embedding.sentence_transformer": "SentenceTransformerEmbedder",
     "errors": "InputError LLMError MissingExtraError ModelError SageError StoreError",
-    "feedback": "Done FeedbackConfig FeedbackLoop FeedbackResult Generate Judge Search Verdict "
-    "arun_loop parse_verdict run_loop",
-    "llm": "ChatModel Completion Message OpenAIChat",
+    "feedback": "FeedbackConfig FeedbackResult Verdict",
+    "llm": "Message OpenAIChat",
     "llm.usage": "TokenUsage",
     "ranking": "CrossEncoderReranker HybridReranker RemoteReranker Reranker",
-    "segmentation": "Boundary BoundaryModel Layout SegmentationView Segmenter",
+    "segmentation": "Layout Segmenter",
     "selection.config": "SelectionConfig",
-    "selection.cut": "Selection gradient_cut select",
-    "selection.scales": "Scale",
-    "selection.view": "SelectionView selection_view",
+    "selection.cut": "Selection select",
     "settings": "SageSettings",
-    "text.sentences": "split_sentences",
     "text.spans": "Span",
     "text.tokens": "CallableCounter TokenCounter get_counter",
     "verify": "LocalJudge",

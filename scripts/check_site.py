@@ -2,7 +2,7 @@
 
 Usage: python scripts/check_site.py SITE_FOLDER
 
-Links between pages are checked by MkDocs itself (strict mode); here it is what a browser would fetch.
+What a browser would fetch, and links to files outside the site, which MkDocs does not check.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import sage_app
 import sage_core
+import sage_langchain
+import sage_llamaindex
 
 # Scripts, style sheets, pictures and fonts that a page loads by itself. Links for people may lead anywhere.
 LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?([^\s\">]+)|<link\b[^>]*>", re.IGNORECASE)
+PACKAGES = (
+    (sage_core, "core"),
+    (sage_app, "app"),
+    (sage_llamaindex, "llamaindex"),
+    (sage_langchain, "langchain"),
+)
+# A field of a pydantic class whose description the reference must show.
+DESCRIBED = {"llamaindex": "Keep two sentences together where P(same)", "langchain": "relevance_score"}
 HREF = re.compile(r"\bhref=\"?([^\s\">]+)")
+LINK = re.compile(r"<a\b[^>]*\bhref=\"?([^\s\">]+)")
 NOT_LOADED = re.compile(r"rel=\"?(?:canonical|prev|next|edit)\b")
 
 
@@ -40,16 +51,22 @@ def main() -> None:
     assert pages, f"no page in {site}: run `make docs`"
     for page in pages:
         text = page.read_text(encoding="utf-8")
+        for link in LINK.findall(text):
+            path = re.split(r"[?#]", link)[0]
+            if path and not re.match(r"[a-z]+:|/", path):
+                target = page.parent / path
+                assert target.exists(), f"{page.relative_to(site)} links to {path}, which the site has not"
         for address in loaded(text):
             foreign = re.match(r"(?:https?:)?//", address)
             assert not foreign, f"{page.relative_to(site)} loads {address}: the site must work offline"
             if not address.startswith(("data:", "/")):
                 target = page.parent / re.split(r"[?#]", address)[0]
                 assert target.exists(), f"{page.relative_to(site)} loads {address}, which is not there"
-    for package, page in ((sage_core, "core"), (sage_app, "app")):
+    for package, page in PACKAGES:
         reference = (site / "api" / page / "index.html").read_text(encoding="utf-8")
         missing = [n for n in package.__all__ if f'id="{package.__name__}.{n}"' not in reference]
         assert not missing, f"docs/api/{page}.md lacks {', '.join(missing)}"
+        assert DESCRIBED.get(page, "") in reference, f"docs/api/{page}.md has no descriptions of fields"
         print(f"{len(package.__all__)} names of {package.__name__}")
     print(f"{len(pages)} pages")
 

@@ -281,7 +281,7 @@ class Generate:
     """Request: answer from these candidates.
 
     Examples:
-        >>> from sage_core import FeedbackLoop
+        >>> from sage_core.feedback import FeedbackLoop
         >>> step = FeedbackLoop([0.9]).start()
         >>> isinstance(step, Generate), step.selection.indices, step.round
         (True, (0,), 1)
@@ -300,7 +300,7 @@ class Judge:
     """Request: grade this answer, given these candidates.
 
     Examples:
-        >>> from sage_core import FeedbackLoop
+        >>> from sage_core.feedback import FeedbackLoop
         >>> loop = FeedbackLoop([0.9, 0.1])
         >>> first = loop.start()
         >>> step = loop.answered("At seven.")
@@ -323,7 +323,7 @@ class Search:
     """Request: search for what is missing, beside the question.
 
     Examples:
-        >>> from sage_core import FeedbackLoop
+        >>> from sage_core.feedback import FeedbackLoop
         >>> loop = FeedbackLoop([0.9, 0.1], config=FeedbackConfig(hops=1))
         >>> _, _ = loop.start(), loop.answered("The ship's owner.")
         >>> step = loop.judged(Verdict(4, missing="Who owned the ship?"))
@@ -351,7 +351,7 @@ class Round:
     """One round as it went.
 
     Examples:
-        >>> from sage_core import run_loop, FeedbackLoop
+        >>> from sage_core.feedback import run_loop, FeedbackLoop
         >>> answer, judge = lambda _: ("At seven.", None), lambda *_: (Verdict(9), None)
         >>> result = run_loop(FeedbackLoop([0.9]), answer, judge)
         >>> [(r.number, r.answer, r.score) for r in result.rounds]
@@ -422,7 +422,7 @@ class FeedbackResult(Displayable):
     """The best answer and how it came about.
 
     Examples:
-        >>> from sage_core import run_loop, FeedbackLoop
+        >>> from sage_core.feedback import run_loop, FeedbackLoop
         >>> answer, judge = lambda _: ("At seven.", None), lambda *_: (Verdict(9), None)
         >>> result = run_loop(FeedbackLoop([0.9]), answer, judge)
         >>> result.answer, result.score, result.stop_reason, result.usage.calls
@@ -525,7 +525,7 @@ class Done:
     """The loop has ended.
 
     Examples:
-        >>> from sage_core import FeedbackLoop
+        >>> from sage_core.feedback import FeedbackLoop
         >>> step = FeedbackLoop([]).start()
         >>> isinstance(step, Done), step.result.stop_reason
         (True, 'no_candidates')

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sage_core import Segmenter, selection_view
+from sage_core import Segmenter
+from sage_core.selection import selection_view
 from tests.fakes.results_to_show import (
     HOSTILE,
     PAPER_FIGURE_8,

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from sage_app import Answer, Candidate, Retrieval
 from sage_app.store.chunks import Chunk
-from sage_core import FeedbackConfig, FeedbackLoop, Span, TokenUsage, Verdict, run_loop
+from sage_core import FeedbackConfig, Span, TokenUsage, Verdict
 from sage_core.errors import LLMError
+from sage_core.feedback import FeedbackLoop, run_loop
 from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection, select
 from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule

@@ -31,7 +31,9 @@ from sage_app.rendering.html import (
 from sage_app.rendering.html.charts import value_axis
 from sage_app.rendering.html.markup import Markup, tag
 from sage_app.rendering.html.style import COLORS, page_css, svg_css
-from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
+from sage_core import InputError, Segmenter, Span, Verdict, select
+from sage_core.segmentation import Boundary
+from sage_core.selection import selection_view
 from sage_core.text.sanitize import terminal_safe
 from tests.fakes.results_to_show import (
     HOSTILE,

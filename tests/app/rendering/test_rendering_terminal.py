@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sage_core import Boundary, Span, Verdict, selection_view
-from sage_core.segmentation import SegmentationView
+from sage_core import Span, Verdict
+from sage_core.segmentation import Boundary, SegmentationView
+from sage_core.selection import selection_view
 from sage_core.text.sanitize import one_line, terminal_safe
 from tests.fakes.results_to_show import HOSTILE, answer, hostile, retrieval
 

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, InputError, run_loop
-from sage_core.feedback import Done, Judge, Round, Verdict
+from sage_core import FeedbackConfig, FeedbackResult, InputError
+from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Verdict, run_loop
 from sage_core.feedback.drivers import Compute, drive, one_step
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import SelectionConfig

@@ -10,9 +10,18 @@ from typing import Any
 import pytest
 
 from sage_app import LLMAnswerer, Sage, SageConfig
-from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
+from sage_core import FeedbackConfig, FeedbackResult, Verdict
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import Done, Generate, Search, critic_messages, follow_up, parse_verdict
+from sage_core.feedback import (
+    Done,
+    FeedbackLoop,
+    Generate,
+    Search,
+    critic_messages,
+    follow_up,
+    parse_verdict,
+    run_loop,
+)
 from sage_core.llm import OpenAIChat
 from sage_core.selection import SelectionConfig
 from tests.fakes.llm_server import LLMServer, Request

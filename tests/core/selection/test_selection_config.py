@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core import FeedbackConfig, FeedbackLoop, Generate, InputError, SelectionConfig, select
+from sage_core import FeedbackConfig, InputError, SelectionConfig, select
+from sage_core.feedback import FeedbackLoop, Generate
 from sage_core.selection import FixedK, RelativeToTop, selection_view
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]

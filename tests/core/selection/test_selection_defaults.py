@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from sage_app import SageConfig
-from sage_core import FeedbackConfig, FeedbackLoop, gradient_cut, select
+from sage_core import FeedbackConfig, select
 from sage_core.errors import InputError
-from sage_core.selection import Gradient, RankedScores, SelectionConfig, effective_min_k, read_scores
+from sage_core.feedback import FeedbackLoop
+from sage_core.selection import (
+    Gradient,
+    RankedScores,
+    SelectionConfig,
+    effective_min_k,
+    gradient_cut,
+    read_scores,
+)
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 
 FALLING = [0.9, 0.8, 0.7] + [0.01] * 12
