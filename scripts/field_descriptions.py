@@ -11,7 +11,7 @@ import griffe
 class FieldDescriptions(griffe.Extension):
     """The ``description`` of a ``Field(...)`` becomes the docstring of its attribute.
 
-    griffe-pydantic does as much, but fails where a base class outside this project has a field without a type.
+    griffe-pydantic fails where a base class outside this project has a field without a type.
     """
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:

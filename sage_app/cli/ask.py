@@ -285,16 +285,10 @@ def _answer_with_page(
 
 def _settings_of(sage: Sage) -> dict[str, object]:
     """The settings behind an answer, by name, for the page."""
-    feedback, selection = sage.config.feedback, sage.config.feedback.selection
-    floor: dict[str, object] = {"min_k": selection.effective_min_k}
-    if selection.effective_min_context_tokens:
-        floor = {"min_context_tokens": selection.effective_min_context_tokens}
+    feedback = sage.config.feedback
     return {
         "candidates": sage.config.candidates,
-        "rule": selection.rule if isinstance(selection.rule, str) else repr(selection.rule),
-        **floor,
-        "max_k": selection.max_k,
-        **({"gradient": selection.gradient or 0.3} if isinstance(selection.rule, str) else {}),
+        **{name: value for name, value in feedback.selection.to_dict().items() if value is not None},
         "max_rounds": feedback.max_rounds,
         "accept_score": feedback.accept_score,
         "embedding model": sage.embedder.name,

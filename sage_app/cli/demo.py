@@ -15,8 +15,6 @@ from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 from sage_core.errors import InputError, LLMError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sage_app.pipeline.results import Answer
     from sage_app.pipeline.sage import Sage
 
@@ -91,8 +89,8 @@ def demo(
         out.rule("2. How a text is cut", align="left")
         _show_excerpt(sage, folder)
         answers = _ask_all(sage)
-    out.rule("Summary", align="left")
-    _show_summary(answers, time.perf_counter() - began)
+    by = answers[0].answerer if answers else "nobody"
+    cli.say(f"answered by: {by}; {time.perf_counter() - began:.0f} s in all")
     cli.say(f"all of it as pages for a browser: {_shown(_reports(sage))}")
 
 
@@ -122,41 +120,19 @@ def _reports(sage: Sage) -> Path:
     return folder
 
 
-def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
+def _ask_all(sage: Sage) -> list[Answer]:
     """Ask the questions; an LLM that fails costs its answers, not the demo, unless it gives none at all."""
-    answers: list[tuple[str, Answer]] = []
+    answers: list[Answer] = []
     failure: LLMError | None = None
     for number, (kind, question) in enumerate(QUESTIONS, start=3):
         cli.console().rule(f"{number}. A question: {kind}", align="left")
         cli.say(question, "bold")
         try:
             page = _reports(sage) / f"question-{number - 2}.html"
-            answers.append((kind, show_answer(sage, question, html=page, details=True)))
+            answers.append(show_answer(sage, question, html=page, details=True))
         except LLMError as error:
             failure = error
             cli.complain(f"no answer: {error}", "red")
     if failure is not None and not answers:
         raise failure
     return answers
-
-
-def _show_summary(answers: Sequence[tuple[str, Answer]], seconds: float) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("question")
-    for name in ("chunks", "tokens", "plain top-k", "grade", "rounds"):
-        table.add_column(name, justify="right")
-    table.add_column("stopped")
-    for kind, answer in answers:
-        table.add_row(
-            kind,
-            str(len(answer.sources)),
-            f"{answer.tokens:,}",
-            f"{answer.retrieval.tokens_top_k:,}",
-            "none" if answer.score is None else f"{answer.score:g}",
-            str(len(answer.feedback.rounds)),
-            answer.feedback.stop_reason,
-        )
-    cli.console().print(table)
-    cli.say(f"answered by: {answers[0][1].answerer if answers else 'nobody'}; {seconds:.0f} s in all")

@@ -21,7 +21,6 @@ GRADERS = {
     "no answer": "the loop (an abstention needs no critic)",
     "local": "a look at question and context",
 }
-ROLES = {"generate": "answering", "judge": "grading"}
 BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
 """``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them."""
 FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}

@@ -14,12 +14,7 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_app import Sage
-<<<<<<< HEAD
 from sage_core import FeedbackConfig, FeedbackResult, Segmenter
-from sage_core.feedback import FeedbackLoop, run_loop
-=======
-from sage_core import FeedbackConfig, FeedbackResult, Segmenter, select
->>>>>>> cb72ea9 (API reference: fields with their descriptions, every public name)
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, parse_verdict, run_loop
 from sage_core.llm.usage import TokenUsage

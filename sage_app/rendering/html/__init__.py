@@ -2,7 +2,7 @@
 
 from sage_app.rendering.html.charts import Mark, boundary_curve_svg, score_curve_svg
 from sage_app.rendering.html.page import check_page_path, write_page
-from sage_app.rendering.html.report import answer_report, retrieval_report, rounds_html, usage_html
+from sage_app.rendering.html.report import answer_report, retrieval_report, rounds_html
 from sage_app.rendering.html.views import boundaries_html, fragment, page_of, segmentation_report
 
 __all__ = [
@@ -17,6 +17,5 @@ __all__ = [
     "rounds_html",
     "score_curve_svg",
     "segmentation_report",
-    "usage_html",
     "write_page",
 ]

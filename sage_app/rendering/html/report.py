@@ -15,7 +15,6 @@ from sage_app.rendering.rows import Row, citations, retrieval_rows, score_text
 from sage_app.rendering.wording import (
     BOLD,
     FLAGS,
-    ROLES,
     answer_support,
     closest_words,
     grade_words,
@@ -23,13 +22,11 @@ from sage_app.rendering.wording import (
 )
 from sage_core._checks import counted
 from sage_core.feedback.types import ASKED, FeedbackResult, Round, Verdict, short_grade
-from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.selection import Scale, Selection
 from sage_core.text.sanitize import one_line
 from sage_core.verify import AnswerMark
 
 _EXCERPT = 160
-_OPEN = 12
 _LONG = 160  # characters of a question that is no headline any more
 
 
@@ -132,8 +129,6 @@ def answer_parts(answer: Answer, *more: Markup, most: int | None = None) -> list
         details.append(section(title, Markup(rounds_html(result, sizes=sizes))))
     elif result.verdict is not None and result.verdict.reason:
         details.append(section("Grade", note(foreign(result.verdict.reason))))
-    if result.usage.calls:
-        details.append(section("Calls and tokens", Markup(usage_html(result.usage_by_role))))
     return [
         section("Source" if len(parts) == 1 else "Sources", _pruned_note(sources), *parts),
         folded(f"{counted(len(others), 'other passage')} sent", _pruned_note(others),
@@ -165,43 +160,24 @@ def retrieval_parts(retrieval: Retrieval, selection: Selection, *, most: int | N
     """Tokens, the curve with the cut, the passages kept, all candidates."""
     if not retrieval.candidates:
         return [section("Retrieval", note("Nothing was found for this question."))]
-    curve, bars, ranking = _rankings(retrieval, selection, None, most)
+    curve, ranking = _rankings(retrieval, selection, None, most)
     kept = section("Passages kept", passages_html(retrieval_rows(retrieval), selection, retrieval))
-    return [_figures(retrieval, selection, None), curve, bars, kept, ranking]
+    return [_figures(retrieval, selection, None), curve, kept, ranking]
 
 
 def _rankings(
     retrieval: Retrieval, selection: Selection, result: FeedbackResult | None, most: int | None
 ) -> list[Markup]:
-    """The curve with the cut, tokens, all candidates."""
+    """The curve with the cut, all candidates."""
     rows = retrieval_rows(retrieval)
     scores = [c.score for c in retrieval.candidates]
     marks = _round_marks(result) if result is not None else []
     curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k, marks=marks)
     return [
         section("Where the scores were cut", curve),
-        section("Tokens of context", token_bars(retrieval, selection)),
         section(f"All {len(rows)} candidates", note("Open one to read it."),
                 candidates_html(rows, selection, most=most)),
     ]  # fmt: skip
-
-
-def token_bars(retrieval: Retrieval, selection: Selection) -> Markup:
-    """What was sent against what plain top-k and all candidates would be."""
-    sent = retrieval.tokens_of(selection)
-    k = min(retrieval.top_k, len(retrieval.candidates))
-    bars = [("sent", sent, "bar kept")]
-    if dropped := retrieval.dropped_tokens(selection):
-        bars.append(("before pruning", sent + dropped, "bar"))
-    bars.append((f"plain top-{k}", retrieval.tokens_top_k, "bar"))
-    if len(retrieval.candidates) > k:
-        bars.append((f"all {len(retrieval.candidates)} candidates", retrieval.tokens_all, "bar"))
-    most = max(tokens for _, tokens, _ in bars) or 1
-    lines = []
-    for name, tokens, kind in bars:
-        bar = tag("span", tag("div", class_=kind, style=f"width:{100 * tokens / most:.1f}%"), class_="track")
-        lines.append(tag("div", tag("span", name), bar, tag("span", f"{tokens:,}", class_="num")))
-    return tag("div", *lines, class_="bars")
 
 
 def _heading(question: str) -> Markup:
@@ -214,16 +190,19 @@ def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult 
     k = min(retrieval.top_k, len(retrieval.candidates))
     saving = saving_words(sent, retrieval.tokens_top_k)
     compared = f"{saving} against plain top-{k}" if saving else ""
+    if dropped := retrieval.dropped_tokens(selection):
+        compared += f", {sent + dropped:,} before pruning"
     parts = [
         tile("passages", f"{selection.cut} of {len(retrieval.candidates)}", "kept of the candidates"),
         tile("tokens of context", f"{sent:,}", compared),
     ]
     if result is not None and (usage := result.usage).calls:
         about = "about " if usage.estimated else ""
+        tokens = f"{about}{usage.prompt:,} tokens sent, {usage.completion:,} received"
         best = f"the answer is from round {result.best_round}" if len(result.rounds) > 1 else ""
         parts += [
             tile("rounds", str(len(result.rounds)), best or result.stop_reason),
-            tile("LLM calls", str(usage.calls), f"{about}{usage.total:,} tokens in all"),
+            tile("LLM calls", str(usage.calls), tokens),
         ]
     return tiles(*parts)
 
@@ -235,10 +214,8 @@ def _round_marks(result: FeedbackResult) -> list[Mark]:
 
 
 def _warnings(answer: Answer) -> list[Markup]:
-    warnings = []
-    if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
-        warnings.append(f"{answer.feedback.stop_meaning.capitalize()}.")
-    return [tag("p", words, class_="warning") for words in warnings]
+    failed = answer.feedback.stop_reason in ("critic_failed", "answer_failed")
+    return [tag("p", f"{answer.feedback.stop_meaning.capitalize()}.", class_="warning")] if failed else []
 
 
 def _settings(
@@ -274,9 +251,6 @@ def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieva
     if not selected:
         return note("No passage was kept.")
     parts = [_passage(row, retrieval) for row in selected]
-    if len(parts) > _OPEN:
-        more = tag("summary", f"{len(parts) - _OPEN} more passages")
-        parts[_OPEN:] = [tag("details", more, *parts[_OPEN:], class_="rest")]
     return tag("div", _pruned_note(selected), *parts)
 
 
@@ -368,23 +342,6 @@ def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -
     rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
     stop = note("Stopped: ", tag("b", result.stop_reason), f" ({result.stop_meaning}).")
     return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
-
-
-def usage_html(usage: Mapping[str, TokenUsage]) -> str:
-    """Calls and tokens by role."""
-    total = total_usage(usage.values())
-    if not total.calls:
-        return note("No LLM was called.")
-    names = ["", "calls", "tokens sent", "tokens received"]
-    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
-    body = []
-    for role, used in [*usage.items(), ("total", total)]:
-        cells: list[Child] = [used.calls, f"{used.prompt:,}", f"{used.completion:,}"]
-        title = tag("th", ROLES.get(role, role), scope="row")
-        body.append(tag("tr", title, *(tag("td", cell, class_="num") for cell in cells)))
-    table = tag("div", tag("table", head, tag("tbody", *body)), class_="scroll")
-    about = "Some of these were estimated, as the server did not report them."
-    return tag("div", table, note(about) if total.estimated else None)
 
 
 def grade_badge(verdict: Verdict | None) -> Markup:

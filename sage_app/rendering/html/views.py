@@ -21,7 +21,6 @@ from sage_app.rendering.html.report import (
     retrieval_parts,
     retrieval_report,
     rounds_html,
-    usage_html,
 )
 from sage_app.rendering.rows import chunk_pieces, plain_rows, reason_counts
 from sage_core.feedback.types import FeedbackResult
@@ -162,7 +161,6 @@ def _loop(result: FeedbackResult) -> list[Markup]:
     return [
         tag("section", answer, tag("p", grade_badge(result.verdict), class_="by"), class_="panel answer"),
         section("Rounds of answer and grade", Markup(rounds_html(result))),
-        section("What it took", Markup(usage_html(result.usage_by_role))),
     ]
 
 
