@@ -1,7 +1,7 @@
 """How a store behaves as it grows: writing, size, memory, and searches before and after a change.
 
     python benchmarks/scale.py --sizes 10000,100000,1000000 --out scale.jsonl
-    python benchmarks/scale.py --table scale.jsonl --plot docs/images/scale.svg
+    python benchmarks/scale.py --table scale.jsonl --plot scale.svg
 
 Every system and size runs in a process of its own, on random unit vectors, which cost a search as much as
 real ones; no embedding model takes part. A document has 20 chunks of 190 characters. "after a change" is the

@@ -1,101 +1,133 @@
-"""Make the pictures of the documentation: the report on a screen and on a phone, and a score curve.
+"""Make the pictures of the documentation, and put their figures into the pages that show them.
 
-Usage: python scripts/make_images.py [FOLDER]     (default: docs/images)
+Usage: python scripts/make_images.py
 
-Asks the sample documents one of the demo's questions, offline, and photographs the page that
-`sage-rag ask --html` writes. Needs the extras of `make install` and a browser (SAGE_BROWSER, or chromium on
-the path). `pipeline.svg`, beside them, is drawn by hand.
+- `report.png`: what `sage-rag ask --html` makes of the sample documents and a question of the demo, with the
+  defaults. Needs the extras of `make install` and a browser (SAGE_BROWSER, or chromium on the path).
+- `recall.svg`: recall by tokens of context, from the table "Inside LlamaIndex and LangChain" of
+  `benchmarks/RESULTS.md`, whose figures the README repeats.
+
+`pipeline.svg` is drawn by hand. `tests/test_documentation.py` compares all figures.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
-
-from sage_app import Sage
-from sage_app.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, QUESTIONS, documents_folder
-from sage_app.documents.reader import read_document
-from sage_app.pipeline.config import SageConfig
-from sage_app.rendering.html import answer_report, score_curve_svg, segmentation_report
-from sage_core import Segmenter, select
-from sage_core.errors import InputError
-
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
 MADE = datetime(2025, 1, 1, 12)
-LIMIT = 150_000
-PAPER_FIGURE_8 = (
-    *(13.79, 13.58, 11.91, 11.55, 10.94, 7.815, 7.665, 5.490, 4.416),
-    *(1.304, 0.800, 0.255, 0.198, 0.093, 0.089),
-)
+REPORT = re.compile(r"!\[[^\]]*\]\(images/report\.png\)")
+ROWS = {
+    "LlamaIndex stock": "LlamaIndex stock",
+    "the same index, SageRetriever": "+ SageRetriever",
+    "with SageNodeParser": "LlamaIndex, README",
+    "LangChain stock": "LangChain stock",
+    "the same store, SageRetriever": "+ SageRetriever, LangChain",
+    "with SageTextSplitter": "LangChain, README",
+}
+"""Name in the picture, and how the row of RESULTS begins."""
 
 
 def main() -> None:
-    """Make all pictures and print their sizes."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    folder.mkdir(parents=True, exist_ok=True)
-    chosen = select(PAPER_FIGURE_8, scale="unbounded", rule="gradient", min_k=7)
-    curve = score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded", top_k=10)
-    (folder / "score-curve.svg").write_text(curve, encoding="utf-8")
+    """Make all pictures."""
+    from playwright.sync_api import sync_playwright
+
+    (IMAGES / "recall.svg").write_text(recall_svg(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        report, segments = pages(Path(scratch))
+        alt, report = make_report(Path(scratch))
         browser = playwright.chromium.launch(executable_path=browser_program())
-        photograph(browser, report, folder / "report.png", width=720, height=1010)
-        photograph(browser, report, folder / "report-dark.png", width=720, height=1010, scheme="dark")
-        photograph(browser, report, folder / "report-phone.png", width=390, height=844)
-        photograph(browser, segments, folder / "segments.png", width=1000, height=1000)
+        page = browser.new_page(viewport={"width": 720, "height": 690})
+        page.goto(report.as_uri())
+        page.screenshot(path=str(IMAGES / "report.png"))
         browser.close()
-    for path in sorted(folder.iterdir()):
-        size = path.stat().st_size
-        print(f"{size:8,} {path}")
-        if size > LIMIT:
-            raise SystemExit(f"{path} is larger than {LIMIT:,} bytes")
+    page_file = ROOT / "docs" / "cli.md"
+    text = page_file.read_text(encoding="utf-8")
+    page_file.write_text(REPORT.sub(f"![{alt}](images/report.png)", text), encoding="utf-8")
 
 
-def pages(folder: Path) -> tuple[Path, Path]:
-    """A report and a segmented text of the sample documents."""
-    documents = documents_folder()
-    config = SageConfig(candidates=30)
-    with Sage(folder / "store", config=config) as sage:
-        sage.ingest(documents)
+def make_report(folder: Path) -> tuple[str, Path]:
+    """What the picture shows, with its figures, and the page that `sage-rag ask --html` writes."""
+    from sage_app import Sage
+    from sage_app.cli.demo import QUESTIONS, documents_folder
+    from sage_app.rendering.html import answer_report
+
+    with Sage(folder / "store") as sage:
+        sage.ingest(documents_folder())
         answer = sage.ask(QUESTIONS[0][1])
-    report, segments = folder / "report.html", folder / "segments.html"
+    report = folder / "report.html"
     report.write_text(answer_report(answer, made=MADE), encoding="utf-8")
-    text = read_document(documents / EXCERPT_SOURCE).text
-    text = text[text.index(EXCERPT_FROM) : text.index(EXCERPT_TO)].rstrip()
-    view = Segmenter().explain(text)
-    segments.write_text(segmentation_report(view, name=EXCERPT_SOURCE, made=MADE), encoding="utf-8")
-    return report, segments
+    verdict = answer.feedback.verdict
+    likely = f"{verdict.probability:.0%} likely right, " if verdict and verdict.probability else ""
+    sent = f"{len(answer.sources)} of {len(answer.retrieval.candidates)} passages, {answer.tokens} tokens"
+    return f"A report: the answer, {likely}with the sentence it is from; {sent} sent", report
 
 
-def photograph(
-    browser: Browser, page_file: Path, target: Path, *, width: int, height: int, scheme: str = "light"
-) -> None:
-    """The top of a page, as large as told."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if scheme == "dark" else "light"
-    )
-    page = context.new_page()
-    page.goto(page_file.as_uri())
-    page.screenshot(path=str(target))
-    context.close()
+def results() -> dict[str, list[float]]:
+    """Recall at 250, 500 and 1,000 tokens, that of what is sent, its tokens, and milliseconds, by row."""
+    lines = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
+    found: dict[str, list[float]] = {}
+    for name, start in ROWS.items():
+        line = next(line for line in lines if re.match(rf"\| {re.escape(start)}(:[^|]*)? \| \d", line))
+        cells = [cell.strip() for cell in line.split("|")[2:9]]
+        found[name] = [float(cell) for cell in cells[:5] + cells[6:]]  # between them: at equal tokens
+    return found
+
+
+def recall_svg() -> str:
+    """Two panels of recall by tokens of context; a ring is what is sent by default."""
+    colors = ("#8a948f", "#4f74c8", "#1b6e50")
+    body, shown = [], list(results().items())
+    for panel, title in enumerate(("LlamaIndex", "LangChain")):
+        left = 70 + 400 * panel
+        body.append(f'<text x="{left}" y="28" class="title">{title}</text>')
+        for percent in (40, 60, 80, 100):
+            y = 290 - 4 * (percent - 40)
+            label = f'<text x="{left - 8}" y="{y + 4}" class="end">{percent}%</text>'
+            body.append(f'<path class="grid" d="M{left} {y}h300"/>{label}')
+        for tokens in (250, 500, 1000):
+            body.append(f'<text x="{left + tokens / 4:g}" y="312" class="middle">{tokens:,}</text>')
+        for row, color in enumerate(colors):
+            name, (*recall, sent, tokens, _) = shown[3 * panel + row]
+            points = [
+                (left + n / 4, 290 - 4 * (value - 40))
+                for n, value in zip((250, 500, 1000), recall, strict=True)
+            ]
+            line = " ".join(f"{x:g},{y:.1f}" for x, y in points)
+            body.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2.5"/>')
+            body += [f'<circle cx="{x:g}" cy="{y:.1f}" r="3.5" fill="{color}"/>' for x, y in points]
+            x, y = left + tokens / 4, 290 - 4 * (sent - 40)
+            body.append(
+                f'<circle cx="{x:g}" cy="{y:.1f}" r="7" fill="none" stroke="{color}" stroke-width="2">'
+                f"<title>{name}: {sent:g}% in {tokens:g} tokens by default</title></circle>"
+            )
+            below = 250 + 17 * row
+            style = f"fill:{color};font-weight:600"
+            body.append(f'<text x="{left + 300}" y="{below}" class="end" style="{style}">{name}</text>')
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 345" role="img">
+<title>Recall by tokens of context</title>
+<style>text {{ font: 13px system-ui, sans-serif; fill: #55615b; }}
+.title {{ font-size: 16px; font-weight: 650; fill: #1b2420; }}
+.end {{ text-anchor: end; }} .middle {{ text-anchor: middle; }} .grid {{ stroke: #dde3e0; }}</style>
+<rect width="800" height="345" fill="#ffffff"/>
+{chr(10).join(body)}
+<text x="400" y="335" class="middle">tokens of context; the ring is what is sent by default</text>
+</svg>
+"""
 
 
 def browser_program() -> str:
-    """The browser on this machine.
-
-    Raises:
-        InputError: Where there is none.
-    """
+    """The browser on this machine."""
     for name in (os.environ.get("SAGE_BROWSER", ""), "chromium", "chromium-browser", "google-chrome"):
         found = shutil.which(name) if name else None
         if found:
             return found
-    raise InputError("no browser: install chromium, or name one in SAGE_BROWSER")
+    raise SystemExit("no browser: install chromium, or name one in SAGE_BROWSER")
 
 
 if __name__ == "__main__":

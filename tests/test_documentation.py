@@ -4,8 +4,10 @@ import contextlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from scripts import make_images
 from tests.app.cli.conftest import load_once  # noqa: F401
 from tests.markdown import (
     ROOT,
@@ -29,6 +31,7 @@ PAGES = sorted(
 )
 STORIES = stories(PAGES)
 OUTPUT = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SCORE = re.compile(r"\b0\.\d\d\b")
 LINK = re.compile(r"(?<!!)!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 
@@ -51,7 +54,10 @@ def test_blocks_run(name, tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.strip(), "an example shows something"
     for printed in OUTPUT.findall(story[0].path.read_text("utf-8")) if name == "README.md-quickstart" else ():
-        assert printed in shown, "README shows other output: put in what the command prints"
+        assert SCORE.sub("0.00", printed) in SCORE.sub("0.00", shown), "README shows other output"
+        start = SCORE.sub("0.00", shown).index(SCORE.sub("0.00", printed))
+        scores = [SCORE.findall(text) for text in (printed, shown[start : start + len(printed)])]
+        assert np.allclose(*np.array(scores, float), atol=0.03), "README shows other scores"
 
 
 def test_readme_has_an_example_for_each_way_in():
@@ -107,6 +113,25 @@ def test_the_page_on_others_counts_what_the_splitters_make():
     page = (ROOT / "docs" / "others.md").read_text("utf-8")
     told = {m[1]: int(m[2]) for m in re.finditer(r"^\| `([^`]+)` \|[^|]+\| (\d+) \|", page, re.MULTILINE)}
     assert {name: told.get(name) for name in made} == made
+
+
+@pytest.mark.slow
+@pytest.mark.docs
+def test_pictures_show_what_the_defaults_give(tmp_path):
+    """`python scripts/make_images.py` puts them right."""
+    alt, _ = make_images.make_report(tmp_path)
+    assert f"![{alt}](images/report.png)" in (ROOT / "docs" / "cli.md").read_text("utf-8")
+
+
+def test_readme_and_picture_have_the_figures_of_the_results():
+    """`python scripts/make_images.py` makes the picture; the table of the README is by hand."""
+    assert (ROOT / "docs/images/recall.svg").read_text("utf-8") == make_images.recall_svg()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"\| \**(\d+)%\** \| \**([\d,]+)\** \| (\d+) ms \|", readme)
+    measured = [row[-3:] for row in make_images.results().values()]
+    assert [(int(a), int(b.replace(",", "")), int(c)) for a, b, c in rows] == [
+        (round(recall), round(tokens), round(ms)) for recall, tokens, ms in measured
+    ]
 
 
 def test_the_site_lists_every_page():
