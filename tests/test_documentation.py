@@ -1,6 +1,7 @@
 """README, docs and contributing guide say what is true: every Python block runs, every command exists, every link leads somewhere."""
 
 import contextlib
+import importlib
 import re
 from pathlib import Path
 
@@ -132,6 +133,19 @@ def test_readme_and_picture_have_the_figures_of_the_results():
     assert [(int(a), int(b.replace(",", "")), int(c)) for a, b, c in rows] == [
         (round(recall), round(tokens), round(ms)) for recall, tokens, ms in measured
     ]
+
+
+def test_the_pictures_of_cuts_show_where_is_cut(monkeypatch):
+    """`python benchmarks/draw_cuts.py` draws them anew."""
+    pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    draw_cuts = importlib.import_module("draw_cuts")
+    page = (ROOT / "docs" / "how-it-cuts.md").read_text("utf-8")
+    for name in draw_cuts.PICTURES:
+        picture = (ROOT / "docs" / "images" / f"cuts-{name}.svg").read_text("utf-8")
+        assert draw_cuts.draw(name) == picture and f"images/cuts-{name}.svg" in page
+        before, after = picture.split(">After")
+        assert draw_cuts.RED in before and draw_cuts.RED not in after
 
 
 def test_the_site_lists_every_page():

@@ -102,33 +102,7 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
         first_in.setdefault(line, index)
         last_in[line] = index
     heads: list[tuple[int, int]] = []  # what a line that ends with a colon may lead in
-
-    def unit_of(first: int, last: int) -> tuple[int, int]:
-        members = [line for line in range(first, last + 1) if line in first_in]
-        return (first_in[members[0]], last_in[members[-1]]) if members else (0, 0)
-
-    for first, end in tables(sentences.lines):
-        members = [line for line in range(first, end) if line in first_in]
-        if not members:
-            continue
-        whole = (first_in[members[0]], last_in[members[-1]])
-        if whole[0] and not sentences.lines[first].spaced:
-            yield whole[0] - 1, whole[1]
-        if (caption := _caption_above(sentences, whole[0])) < whole[0]:
-            yield caption, whole[1]
-        yield whole
-        head = head_of(sentences.lines, first, end)
-        groups = row_groups(sentences.lines, first, end)
-        for start, stop in groups:
-            yield unit_of(start, stop - 1)
-        # The names of columns with the first group, or two rows; and no row left alone at the end.
-        with_rows = [line for line in members if line < (groups[0][1] if groups else head + 2)]
-        yield whole[0], last_in[(with_rows or members)[-1]]
-        with_row = [line for line in members if line <= max(head, first + 1)]
-        yield whole[0], last_in[with_row[-1]]
-        if not groups:
-            yield first_in[members[-2:][0]], whole[1]
-        heads.append(whole)
+    yield from _table_units(sentences, first_in, last_in, heads)
     yield from _code_units(sentences, first_in, last_in, heads)
     outline = _Outline(sentences)
     yield from outline.units
@@ -148,6 +122,41 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
             # With all of what it introduces, or else with the beginning.
             yield index, starts.get(index + 1, index + 1)
             yield index, index + 1
+
+
+def _table_units(
+    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Tables with their caption, groups of rows, names of columns with the first rows."""
+
+    def unit_of(first: int, last: int) -> tuple[int, int]:
+        members = [line for line in range(first, last + 1) if line in first_in]
+        return (first_in[members[0]], last_in[members[-1]]) if members else (0, 0)
+
+    for first, end in tables(sentences.lines):
+        members = [line for line in range(first, end) if line in first_in]
+        if not members:
+            continue
+        whole = (first_in[members[0]], last_in[members[-1]])
+        if whole[0] and not sentences.lines[first].spaced:
+            yield whole[0] - 1, whole[1]
+        if (caption := _caption_above(sentences, whole[0])) < whole[0]:
+            yield caption, whole[1]
+        yield whole
+        head = head_of(sentences.lines, first, end)
+        groups = row_groups(sentences.lines, first, end)
+        for start, stop in groups:
+            yield unit_of(start, stop - 1)
+            yield unit_of(max(start, stop - 2), stop - 1)
+        # The names of columns with the first group, or two rows, or one; and no row left alone at the end.
+        if groups:
+            yield whole[0], unit_of(first, groups[0][1] - 1)[1]
+        for rows in (2, 1):
+            with_rows = [line for line in members if line < max(head, first + 1) + rows]
+            yield whole[0], last_in[with_rows[-1]]
+        if not groups:
+            yield first_in[members[-2:][0]], whole[1]
+        heads.append(whole)
 
 
 def _caption_above(sentences: Sentences, index: int) -> int:

@@ -258,6 +258,17 @@ def test_a_long_table_is_cut_between_groups_of_rows() -> None:
     )
 
 
+def test_a_group_that_does_not_fit_with_the_head_is_halved() -> None:
+    group = [
+        f"| {'Flyers' if not i else ''} | Flyer no. {i} | A6 | 2{i}.00 | 3{i}.00 | 39.00 | 52.00 |"
+        for i in range(4)
+    ]
+    other = [row.replace("Flyer", "Poster") for row in group]
+    head = "| Group | Product | Format | 100 | 250 | 500 | 1000 |"
+    found = chunks("\n".join([head, "|---|---|---|---|---|---|---|", *group, *other]), max_tokens=130)
+    assert all(chunk.count(" no. ") > 1 for chunk in found)
+
+
 def test_no_row_of_a_table_stands_alone() -> None:
     text = "\n".join([*HEAD, *ROWS])
     for most in (90, 100, 110, 130):
