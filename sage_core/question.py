@@ -143,7 +143,9 @@ class Question(ABC, Generic[T]):
         return (yield from self._retrieved(query)) if query else NO_HITS
 
     def _named(self, shown: Selection) -> Hits | None:
-        return self.pool.held(self.named(shown), self.scores())
+        positions, names = self.named(shown)
+        scores = self.scores()
+        return ([(i, scores[i]) for i in positions], [], ", ".join(names)) if positions else None
 
     def _retrieved(self, query: str) -> Steps[Hits]:
         candidates, scores = yield from self.retrieve(query)

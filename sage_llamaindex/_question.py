@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +53,7 @@ dispatcher = get_dispatcher(__name__)
 
 RESULT = "_sage_feedback"
 # Their answers do not come from an LLM that reads the nodes: other nodes would change nothing.
-_WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
+WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ class Parts:
         critic: Grades.
         grade_last: Only grade the one answer, after it has been streamed.
         trace_key: Where the summary goes in the response's metadata; None for nowhere.
-        ranked: Retrieves and ranks for another question.
-        aranked: ``ranked`` as a coroutine.
+        ranking: Retrieves and ranks for another question.
     """
 
     sage: SageNodePostprocessor
@@ -77,13 +76,7 @@ class Parts:
     critic: Critic
     grade_last: bool
     trace_key: str | None
-    ranked: Callable[[QueryBundle], Ranking]
-    aranked: Callable[[QueryBundle], Awaitable[Ranking]]
-
-    @property
-    def can_improve(self) -> bool:
-        """Whether another selection can give another answer."""
-        return not isinstance(self.synthesizer, _WITHOUT_ANSWER)
+    ranking: Callable[[QueryBundle], Steps[Ranking]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +187,7 @@ class SageQuestion(Question[NodeWithScore]):
 
     def retrieve(self, query: str) -> Steps[Found[NodeWithScore]]:
         """See `Question.retrieve`."""
-        ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
+        ranking = yield from self._parts.ranking(QueryBundle(query))
         return ranking.nodes, ranking.scores
 
     # One round

@@ -39,9 +39,9 @@ from sage_core.selection import SelectionConfig, SelectionSettings
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
-from sage_llamaindex._question import RESULT, Parts, SageQuestion
+from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestion
 from sage_llamaindex._streams import drained
-from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
+from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
 from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever
 
 dispatcher = get_dispatcher(__name__)
@@ -454,43 +454,36 @@ class SageQueryEngine(RetrieverQueryEngine):
         return response
 
     def _answering(self, query_bundle: QueryBundle, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        ranking = yield from Call(self._ranked, self._aranked, query_bundle)
+        ranking = yield from self._ranking(query_bundle)
         question = self._question(query_bundle, ranking)
         return (yield from question.run(awaited=awaited) if self._with_feedback else question.run_once())
 
     def _question(self, query_bundle: QueryBundle, ranking: Ranking) -> SageQuestion:
-        config = self._options.config(self._sage, ranking)
-        return SageQuestion(query_bundle, ranking, self._parts(), config)
-
-    def _ranked(self, query_bundle: QueryBundle) -> Ranking:
-        """The candidates with their scores."""
-        nodes = self._retriever.retrieve(query_bundle)
-        for postprocessor in self._node_postprocessors[: self._at]:
-            nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
-        return self._sage.rerank(nodes, query_bundle) if nodes else Ranking((), "probability")
-
-    async def _aranked(self, query_bundle: QueryBundle) -> Ranking:
-        """The candidates with their scores."""
-        nodes = await self._retriever.aretrieve(query_bundle)
-        for postprocessor in self._node_postprocessors[: self._at]:
-            nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
-        return await self._sage.arerank(nodes, query_bundle) if nodes else Ranking((), "probability")
-
-    def _parts(self) -> Parts:
-        return Parts(
+        parts = Parts(
             sage=self._sage,
             after=self._node_postprocessors[self._at + 1 :],
             synthesizer=self._response_synthesizer,
             critic=self._critic,
             grade_last=self._options.feedback == "after_stream",
             trace_key=self._options.trace_key,
-            ranked=self._ranked,
-            aranked=self._aranked,
+            ranking=self._ranking,
         )
+        return SageQuestion(query_bundle, ranking, parts, self._options.config(self._sage, ranking))
+
+    def _ranking(self, query_bundle: QueryBundle) -> Steps[Ranking]:
+        """The candidates with their scores."""
+        retriever, sage = self._retriever, self._sage
+        nodes = yield from Call(retriever.retrieve, retriever.aretrieve, query_bundle)
+        for postprocessor in self._node_postprocessors[: self._at]:
+            nodes = yield from postprocessed(postprocessor, nodes, query_bundle)
+        if not nodes:
+            return Ranking((), "probability")
+        return (yield from Call(sage.rerank, sage.arerank, nodes, query_bundle))
 
     @property
     def _with_feedback(self) -> bool:
-        return self._options.feedback != "off" and self._parts().can_improve
+        improves = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
+        return self._options.feedback != "off" and improves
 
 
 def checked_question(question: QueryType) -> QueryType:

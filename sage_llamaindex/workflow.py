@@ -181,7 +181,7 @@ class SageWorkflow(Workflow):
         """Find and rank the candidates."""
         checked_question(event.query)
         bundle = QueryBundle(event.query)
-        ranking = await self._engine._aranked(bundle)
+        ranking = await adrive(self._engine._ranking(bundle))
         if not self._engine._with_feedback:
             return StopEvent(result=await adrive(self._engine._question(bundle, ranking).run_once()))
         progress = _Progress(query=event.query, nodes=list(ranking.nodes), scale=ranking.scale)

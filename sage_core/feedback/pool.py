@@ -67,16 +67,6 @@ class EvidencePool(Generic[T]):
             hits.append((place, score))
         return hits, sizes(self.items[known:]), query
 
-    def held(
-        self, candidates: tuple[Sequence[int], Sequence[str]], scores: Sequence[float | None]
-    ) -> Hits | None:
-        """Candidates that another search need not find, and the names that lead to them; None for none.
-
-        ``scores`` are of all candidates; returns what `FeedbackLoop.found` takes.
-        """
-        places, names = candidates
-        return ([(i, scores[i]) for i in places], [], ", ".join(names)) if places else None
-
     def prune(self, items: Sequence[T], slices: Callable[[list[T]], Sequence[Sequence[T]]]) -> list[T]:
         """The items pruned, but those of later searches, which answer another question, stay whole."""
         own = [self._places[self._key(item)] < self.first for item in items]
