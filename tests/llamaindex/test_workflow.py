@@ -36,7 +36,7 @@ SCRIPTS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
         [grade(4, 1), grade(5, -1), grade(6, 1)],
         {"loop": FeedbackConfig(policy="paper")},
     ),
-    "a local judge": (["It is grey."], [grade(9)], {"critic": "local"}),
+    "a local judge": (["It is grey."] * 3, [grade(9)], {"critic": "local"}),
 }
 
 
