@@ -91,7 +91,7 @@ def check_part(name: str, value: object, methods: Sequence[str], example: str) -
 
 
 def checked_options(options: object) -> tuple[str, ...] | None:
-    """Options of a multiple-choice question; None where there are none.
+    """Options of a multiple-choice question; None if there are none.
 
     Raises:
         InputError: Where they are no list of texts.

@@ -123,7 +123,7 @@ class Question(ABC, Generic[T]):
         return loop.resume(rounds, sizes)
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
-        """The grade that needs no LLM; None where the critic is to give it."""
+        """The grade that needs no LLM; None if the critic is to give it."""
         return self._local(selection, answer) if self._local is not None else None
 
     def reviewed(self, verdict: Verdict, selection: Selection, answer: str) -> Compute[Verdict]:

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 
 
 def relevance_function(store: VectorStore) -> Callable[[float], float] | None:
-    """The store's own map from raw score to relevance; None where it has none.
+    """The store's own map from raw score to relevance; None if it has none.
 
     LangChain declares this hook, with its leading underscore, for stores to fill in.
     """

@@ -80,7 +80,7 @@ def layers(value: Any, config: RunnableConfig | None) -> Iterator[tuple[Any, Run
 
     Args:
         value: A Runnable, or anything else, which has one layer.
-        config: The config of the call; None where it is not known: then what is configured at run time
+        config: The config of the call; None if it is not known: then what is configured at run time
             counts by its default.
     """
     # Ends: every wrapper has one thing inside, and none contains itself.
@@ -120,7 +120,7 @@ def inner_input(
     Args:
         inner: The inner retriever.
         question: The question.
-        whole: The mapping it came in; None where there was none.
+        whole: The mapping it came in; None if there was none.
         config: The config of the call.
     """
     if whole is None:

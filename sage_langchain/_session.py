@@ -393,7 +393,7 @@ class Session(Question[Document]):
 
     @property
     def _output(self) -> Any:
-        """What the model gave in the best round; None where it was not asked."""
+        """What the model gave in the best round; None if it was not asked."""
         result = self.loop.result
         return self._outputs[result.best_round - 1] if self._outputs and result.rounds else None
 

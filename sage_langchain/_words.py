@@ -28,7 +28,7 @@ def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
 
 
 def entry(document: Document) -> Entry:
-    """What the index of words holds of a document."""
+    """What the keyword index holds of a document."""
     about, key = titled(without_header(document)), str(document.id)
     names = document_names(about.title, about.source, about.text if about.first else "")
     return Entry(key, texts_of([document])[1][0], about.document, names)
@@ -60,7 +60,7 @@ class ReadableStore(ABC):
         return _passing(self.chunks(ids), limits.get("filter"))
 
     def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
-        """The store's search by a vector, with its raw scores; None where it has none."""
+        """The store's search by a vector, with its raw scores; None if it has none."""
         return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
@@ -198,7 +198,7 @@ class GivenDocuments(ReadableStore):
 
 
 def readable(store: VectorStore) -> ReadableStore | None:
-    """How to read the documents of a vector store; None where its kind is not known."""
+    """How to read the documents of a vector store; None if its kind is not known."""
     if isinstance(store, InMemoryVectorStore):
         return InMemory(store)
     # By name: two packages have a class of it, and neither is to be imported for this.
@@ -231,7 +231,7 @@ def _passing(documents: Sequence[Document], condition: Any) -> Collection[str]:
     )
     if not plain:
         raise InputError(
-            f"the search by words cannot apply the filter {condition!r:.80}: use a function of the metadata, "
+            f"the keyword search cannot apply the filter {condition!r:.80}: use a function of the metadata, "
             "or words='off'"
         )
     return {

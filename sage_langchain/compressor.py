@@ -190,7 +190,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     @property
     def score_scale(self) -> Scale | None:
-        """The scale of the scores that this compressor selects on; None where ``"auto"`` looks at them."""
+        """The scale of the scores that this compressor selects on; None if ``"auto"`` looks at them."""
         return scale_said(self._said())
 
     def scale_of(self, ranked: Sequence[Document]) -> Scale:
@@ -307,7 +307,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return scorer
 
     def _search_scores(self, documents: Sequence[Document]) -> list[float | None] | None:
-        """What the search said of each document, higher is better; None where it said nothing."""
+        """What the search said of each document, higher is better; None if it said nothing."""
         key = self._key
         values = [document.metadata.get(key) for document in documents]
         if self.search_score_key is not None:

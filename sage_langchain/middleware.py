@@ -42,7 +42,7 @@ class _Searches(TypedDict):
 
     Attributes:
         turn: Id of that message.
-        results: The passages of each search, by the id of the tool call; None where they cannot be read.
+        results: The passages of each search, by the id of the tool call; None if they cannot be read.
     """
 
     turn: str | None
@@ -421,7 +421,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     def _answer_judged(
         self, state: Any, messages: Sequence[AnyMessage]
     ) -> tuple[list[Claim], Verdict | None]:
-        """The statements of a final answer and its verdict; none where it is no answer, or from no search."""
+        """The statements of a final answer and its verdict; none if it is no answer, or from no search."""
         answer = messages[-1] if messages else None
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
             return [], None
@@ -543,7 +543,7 @@ def _answer_tools(response_format: Any) -> frozenset[str]:
 
 
 def _noted_searches(state: Any, messages: Sequence[AnyMessage]) -> _Searches:
-    """The searches that the state holds for the present message of the user; none where it is a new one."""
+    """The searches that the state holds for the present message of the user; none if it is a new one."""
     turn = next((m.id for m in reversed(messages) if _is_from_user(m)), None)
     noted: _Searches | None = state.get("sage_searches") if isinstance(state, Mapping) else None
     if noted is not None and turn in (None, noted["turn"]):  # None: the message was summarized too
@@ -586,7 +586,7 @@ def _name(tool: Any) -> str:
 
 
 def _passages(message: ToolMessage) -> list[str] | None:
-    """The passages in a search result; None where it holds something that is no text.
+    """The passages in a search result; None if it holds something that is no text.
 
     They are its ``search_result`` blocks; the passages of an MCP search (structured, or one JSON text); the
     documents it carries; or else its blocks between blank lines.

@@ -82,7 +82,7 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
         ]
 
     def _scores(self, documents: Sequence[Document]) -> tuple[list[float | None] | None, Scale]:
-        """The documents' scores and what they are; None where they have none."""
+        """The documents' scores and what they are; None if they have none."""
         scores = [d.metadata.get(self.score_key) for d in documents]
         if not any(isinstance(s, int | float) and not isinstance(s, bool) for s in scores):
             return None, "probability"

@@ -92,7 +92,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         distance_key: str = "distance",
         **kwargs: Any,
     ) -> Self:
-        """A retriever over a vector store: candidates by meaning and by words, as `Sage` finds them.
+        """A retriever over a vector store: candidates from vector and keyword search, as `Sage` finds them.
 
         Words are searched in the documents of the store where it gives them back: `InMemoryVectorStore`,
         Chroma, FAISS; their index follows the store. `words_from` says what is searched. A ``filter``
@@ -100,13 +100,13 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
-            candidates: Number of documents by meaning that are reranked (paper: N). The search by words gives
+            candidates: Documents of the vector search that are reranked (paper: N). The keyword search gives
                 up to half as many more.
             filter: Which documents may be returned, in the form that the store takes.
             search_kwargs: Passed to every search; ``k`` in it is that of the class.
-            words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
-            documents: The documents to search by words, for a store that does not give them back.
-            words_path: A file that keeps the index of words; None for memory.
+            words: ``"auto"``: keyword search where there is a way. ``"off"``: vector search alone.
+            documents: The documents to search by keyword, for a store that does not give them back.
+            words_path: A file that keeps the keyword index; None for memory.
             links: Fetch the beginnings of sources that the question or the best candidates name by title or
                 file, and let who named them vouch for them. Where words are searched.
             similarity: From the store's raw score to a similarity; None takes the store's own.
@@ -196,7 +196,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     @property
     def words_from(self) -> str:
-        """What is searched by words besides: ``"none"`` where nothing is."""
+        """What is searched by keyword besides: ``"none"`` where nothing is."""
         inner = self.base_retriever
         return inner.words_from if isinstance(inner, CandidateSearch) else "none"
 

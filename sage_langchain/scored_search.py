@@ -159,12 +159,12 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
 
 
 class CandidateSearch(ScoredVectorStoreRetriever):
-    """Candidates of `SageRetriever`: by meaning and by words, with neighbors of the best.
+    """Candidates of `SageRetriever`: by vector and keyword search, with neighbors of the best.
 
     Attributes:
-        words: ``"auto"``: search by words where the store can be read, or ``documents`` are given.
-        documents: What is searched by words, for a store that cannot be read.
-        words_path: A file that keeps the index of words; None for memory.
+        words: ``"auto"``: keyword search where the store can be read, or ``documents`` are given.
+        documents: What is searched by keyword, for a store that cannot be read.
+        words_path: A file that keeps the keyword index; None for memory.
     """
 
     words: Literal["auto", "off"] = "auto"
@@ -185,7 +185,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
 
     @property
     def words_from(self) -> str:
-        """What is searched by words: ``"none"`` where nothing can be."""
+        """What is searched by keyword: ``"none"`` where nothing can be."""
         if self._search is not None:
             return self._search.source.name
         return "the vector store's own hybrid search" if searches_words_itself(self.vectorstore) else "none"

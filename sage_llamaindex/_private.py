@@ -51,7 +51,7 @@ def limits_of(retriever: BaseRetriever) -> dict[str, Any]:
 
 
 def without_filters(retriever: Any) -> Any:
-    """A copy that finds what its filters hide; None where it has no filters."""
+    """A copy that finds what its filters hide; None if it has no filters."""
     if getattr(retriever, "_filters", None) is None:
         return None
     made = copy.copy(retriever)
@@ -81,7 +81,7 @@ def callback_manager_of(index: BaseIndex[Any]) -> CallbackManager:
 
 
 def llm_of(part: Any) -> Any:
-    """The LLM of a synthesizer or an evaluator; None where it has none."""
+    """The LLM of a synthesizer or an evaluator; None if it has none."""
     return getattr(part, "_llm", None)
 
 

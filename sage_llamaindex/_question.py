@@ -395,7 +395,7 @@ def service_errors(answered: bool) -> Iterator[None]:
 
 
 def as_llm_error(error: Exception) -> LLMError | None:
-    """An LLM service's failure as the core's error; None where the error is ours or the user's to see.
+    """An LLM service's failure as the core's error; None if the error is ours or the user's to see.
 
     Client libraries have exceptions of their own, with no base in common. A built-in exception is not taken
     for one, but for the operating system's; nor is a ValueError, by which token budgets stop a run.

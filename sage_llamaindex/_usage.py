@@ -51,7 +51,7 @@ class Meter:
 
     @property
     def usage(self) -> TokenUsage | None:
-        """What was used; None where no call was seen."""
+        """What was used; None if no call was seen."""
         return self._total if self._total.calls else None
 
     def see(self, event: BaseEvent) -> None:

@@ -28,7 +28,7 @@ from sage_llamaindex._neighbors import titled
 
 
 def entry(node: BaseNode) -> Entry:
-    """What the index of words holds of a node."""
+    """What the keyword index holds of a node."""
     about, text = titled(node), node.get_content(metadata_mode=MetadataMode.NONE)
     header = header_of(text, node.metadata, get_counter("bert"))
     names = document_names(about.title, about.source, about.text if about.first else "")
@@ -147,7 +147,7 @@ class ChromaNodes(_Nodes):
 
 
 def source_of(index: Any) -> WordSource[BaseNode] | None:
-    """Where the nodes of an index can be read; None where nowhere."""
+    """Where the nodes of an index can be read; None if nowhere."""
     if not isinstance(index, VectorStoreIndex):
         return None
     # Filled only where the vector store keeps no text: then the docstore has the nodes.
@@ -161,7 +161,7 @@ def source_of(index: Any) -> WordSource[BaseNode] | None:
 
 
 def sparse_mode(vector_store: Any) -> VectorStoreQueryMode | None:
-    """The mode in which the vector store searches by words alone; None where it does not."""
+    """The mode in which the vector store keyword searches alone; None if it does not."""
     # Qdrant's and Milvus' name; Postgres'.
     for setting in ("enable_hybrid", "enable_sparse", "hybrid_search"):
         if getattr(vector_store, setting, False) is True:

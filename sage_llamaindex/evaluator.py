@@ -53,7 +53,7 @@ class _LocalEvaluator(BaseEvaluator):
     def _judged(
         self, query: str | None, response: str | None, contexts: Sequence[str] | None
     ) -> tuple[float | None, str]:
-        """The probability, None where the judge is unsure, and what there is to say of it."""
+        """The probability, None if the judge is unsure, and what there is to say of it."""
 
     def _get_prompts(self) -> PromptDictType:
         return {}

@@ -441,7 +441,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         return max(DEFAULT_CHUNK_SIZE, int(self._active.max_tokens))
 
     def _outline(self, node: BaseNode, text: str) -> Outline | None:
-        """Title and headings of a node's text; None where they are not used."""
+        """Title and headings of a node's text; None if they are not used."""
         if not (self.include_headings and self.include_metadata and text.strip()):
             return None
         return Outline(text, node.metadata, whole=node.source_node is None) or None
@@ -637,7 +637,7 @@ def source_of(node: BaseNode) -> RelatedNodeInfo:
 
 
 def offset_of(node: BaseNode, text: str) -> int | None:
-    """Where ``text`` starts in the source that its chunks name; None where that cannot be known."""
+    """Where ``text`` starts in the source that its chunks name; None if that cannot be known."""
     if node.source_node is None:
         return 0
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)

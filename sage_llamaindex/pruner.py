@@ -75,7 +75,7 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
         return await asyncio.to_thread(self._postprocess_nodes, nodes, query_bundle)
 
     def _scores(self, nodes: Sequence[NodeWithScore]) -> tuple[list[float | None] | None, Scale]:
-        """The nodes' scores and what they are; None where no node has one."""
+        """The nodes' scores and what they are; None if no node has one."""
         # The pruner then goes by the order, as a ranked list has it.
         if all(node.score is None for node in nodes):
             return None, "probability"

@@ -119,7 +119,7 @@ def _loop(loop: FeedbackConfig | None, settings: Mapping[str, Any]) -> FeedbackC
 
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
-    """The whole feedback trace behind a response of `SageQueryEngine`; None where there was no feedback."""
+    """The whole feedback trace behind a response of `SageQueryEngine`; None if there was no feedback."""
     if not isinstance(response, get_args(RESPONSE_TYPE)):
         raise InputError(f"feedback_of takes what an engine returned, not {type(response).__name__}")
     result = vars(response).get(RESULT)
@@ -325,8 +325,8 @@ class SageQueryEngine(RetrieverQueryEngine):
 
         Args:
             index: Any index.
-            candidates: Number of nodes by meaning that are ranked (paper: N); where the index can be
-                searched by words, as `SageRetriever` does, they come besides.
+            candidates: Nodes of the vector search that are ranked (paper: N); where the index can be
+                searched by keyword, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
             retriever_args: Further arguments of ``index.as_retriever``.
             kwargs: As for `from_args`; and ``filters``, ``vector_store_query_mode`` and other arguments of

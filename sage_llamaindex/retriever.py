@@ -1,4 +1,4 @@
-"""`SageRetriever`: candidates by meaning and by words, ranked in context and cut where the scores fall."""
+"""`SageRetriever`: candidates of vector and keyword search, ranked in context, cut where scores fall."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _ADVICE = {
 class SageRetriever(BaseRetriever):
     """Retrieves as `Sage` does, from the index that is there.
 
-    Candidates are found by meaning, by the vector store, and by words; chunks beside good ones come in for
+    Candidates come from the vector store and from a keyword search; chunks beside good ones come in for
     their sake. `SageNodePostprocessor` ranks them and keeps as many as the question needs. `words_from`
-    says what is searched by words: the nodes of the docstore, or of a Chroma collection, in an index of words
+    says what is searched by keyword: the nodes of the docstore, or of a Chroma collection, in a keyword index
     that follows their changes; the vector store's own sparse search, where it was made with one; or nothing.
     Metadata filters of the retriever hold for both searches. Holds no state of a question: safe to share.
 
@@ -75,14 +75,14 @@ class SageRetriever(BaseRetriever):
     Args:
         retriever: Any retriever. One of a vector index is made to return enough candidates; another must
             return plenty by itself, some 60.
-        candidates: Chunks by meaning that are ranked (paper: N). The search by words gives up to half as
-            many more.
-        words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
+        candidates: Chunks of the vector search that are ranked (paper: N). The keyword search gives up to
+            half as many more.
+        words: ``"auto"``: keyword search where there is a way. ``"off"``: vector search alone.
         links: Fetch the beginnings of documents that the question or the best nodes name by title or file,
-            and let who named them vouch for them. Needs nodes that can be read, as the search by words does.
-        nodes: The nodes to search by words, for an index that cannot be read back, such as a pgvector table
+            and let who named them vouch for them. Needs nodes that can be read, as the keyword search does.
+        nodes: The nodes to search by keyword, for an index that cannot be read back, such as a pgvector table
             without sparse search.
-        words_path: A file that keeps the index of words, beside the persisted index, say; None for memory.
+        words_path: A file that keeps the keyword index, beside the persisted index, say; None for memory.
         postprocessor: Ranks and selects. None: a `SageNodePostprocessor` with ``settings``.
         select: False returns the candidates as they were found, for a postprocessor after this.
         callback_manager: As for every retriever.
@@ -182,7 +182,7 @@ class SageRetriever(BaseRetriever):
 
     @property
     def words_from(self) -> str:
-        """What is searched by words: ``"none"`` where nothing can be."""
+        """What is searched by keyword: ``"none"`` where nothing can be."""
         if self._words is not None:
             return self._words.source.name
         return "none" if self._sparse is None else "the vector store's own sparse search"
@@ -248,7 +248,7 @@ class SageRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         bundle = await self._aembedded(query_bundle)
-        # The search by meaning waits for a network, that by words computes: side by side.
+        # The vector search waits for a network, the keyword search computes: side by side.
         near, by_words = await asyncio.gather(
             self._retriever.aretrieve(bundle), asyncio.to_thread(self._by_words, bundle)
         )
@@ -270,13 +270,13 @@ class SageRetriever(BaseRetriever):
         return bundle
 
     def _embedding_model(self, bundle: QueryBundle) -> BaseEmbedding | None:
-        """What is to embed the question; None where nothing is."""
+        """What is to embed the question; None if nothing is."""
         if bundle.embedding is not None or not bundle.embedding_strs:
             return None
         return embedding_model_of(self._retriever)
 
     def _by_words(self, bundle: QueryBundle) -> list[BaseNode]:
-        """Nodes found by words, best first."""
+        """Nodes found by keyword, best first."""
         n = words_of(self._candidates)
         if self._sparse is not None:
             return [hit.node for hit in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
@@ -322,7 +322,7 @@ _ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {
 
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:
-    """The store's own search by words, with the same filters; None where it has none."""
+    """The store's own keyword search, with the same filters; None if it has none."""
     mode = sparse_mode(vector_store_of(retriever))
     return None if mode is None else searching_words(retriever, mode, n)
 

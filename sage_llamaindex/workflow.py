@@ -50,8 +50,8 @@ class SageRoundEvent(Event):
         round: Its number, from 1.
         kept: Number of nodes that the answer was made from.
         candidates: Number of nodes that were found.
-        answer: The answer; None where answering failed.
-        score: Its grade, 1 to 10; None where it was not graded.
+        answer: The answer; None if answering failed.
+        score: Its grade, 1 to 10; None if it was not graded.
         source: Who graded, as in `Verdict.source`; empty where nobody did.
         reason: The reason given for the grade, or why there is none.
         vetoed_by: Who overruled the grade, as in `Verdict.vetoed_by`; empty where nobody did.

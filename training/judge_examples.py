@@ -226,7 +226,7 @@ ATTRIBUTES = tuple(
 
 @dataclass
 class Example:
-    """One pair. Labels are None where the pair says nothing about them."""
+    """One pair. Labels are None if the pair says nothing about them."""
 
     first: str
     passage: str

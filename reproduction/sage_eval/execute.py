@@ -91,7 +91,7 @@ def run_experiment(
         reader: Who answers; the extractive answerer where None.
         embedder: The embedding model where a row names none; all-MiniLM-L6-v2 where None.
         options: How it is run.
-        progress: Told how far the run is.
+        progress: Receives the progress.
 
     Raises:
         InputError: As `plan` and `execute`.

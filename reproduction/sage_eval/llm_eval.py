@@ -75,7 +75,7 @@ class Grade:
     """What the evaluator said of an answer.
 
     Attributes:
-        score: 1, 3, 5, 7 or 10; None where it gave none of these.
+        score: 1, 3, 5, 7 or 10; None if it gave none of these.
         state: ``"graded"``; ``"unreadable"`` where the reply holds no score; ``"off_scale"`` where it holds
             another number. The last two are states of their own, never a low score: leave them out of means
             and report how many there were.

@@ -20,7 +20,7 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
         options: The options, in the order asked.
 
     Returns:
-        The option's position; None where the reply names none.
+        The option's position; None if the reply names none.
     """
     flat = " ".join(text.split())
     letters = {option_letter(i).casefold(): i for i in range(len(options))}

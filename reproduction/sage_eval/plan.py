@@ -137,7 +137,7 @@ class EmbeddingAccess:
     offline: bool = False
 
     def refusal(self, spec: object) -> str | None:
-        """Why a retriever's configuration cannot be had; None where it can, or asks no server at all."""
+        """Why a retriever's configuration cannot be had; None if it can, or asks no server at all."""
         for wanted in _openai_specs(spec):
             if self.offline:
                 return "its embeddings come from a server, and --offline was given"

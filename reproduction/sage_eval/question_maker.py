@@ -71,7 +71,7 @@ class MadePair:
     Attributes:
         question: The question; empty where none could be read.
         answer: Its answer.
-        place: Where the answer stands in the chunk; None where it does not.
+        place: Where the answer stands in the chunk; None if it does not.
         state: ``"made"``; ``"unreadable"`` where the reply holds no question and answer; ``"not_in_chunk"``
             where the answer does not stand in the chunk; ``"failed"`` where there was no reply.
         raw: The reply as it came, or what went wrong.
@@ -172,7 +172,7 @@ def make_dataset(
 
 
 def read_pair(reply: str) -> tuple[str, str] | None:
-    """Question and answer in a reply, as JSON or with labels; None where they are not there."""
+    """Question and answer in a reply, as JSON or with labels; None if they are not there."""
     text = without_reasoning(reply[:_LONGEST_REPLY])
     for value in _objects(text):
         pair = tuple(value.get(key) for key in ("question", "answer"))

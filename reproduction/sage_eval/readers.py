@@ -43,9 +43,9 @@ class Reader:
     Attributes:
         kind: One of `LLM`, `LOCAL`, `EXTRACTIVE`, `NO_ANSWERER`, `SCRIPTED`.
         answerer: Answers and grades.
-        chat: The LLM behind it, for summaries; None where there is none.
+        chat: The LLM behind it, for summaries; None if there is none.
         server: Where it is: ``"default"``, ``"given"``, ``"scripted"`` or empty. Never an address.
-        judge: The LLM that compares answers with references; None where there is none.
+        judge: The LLM that compares answers with references; None if there is none.
     """
 
     kind: str

@@ -56,7 +56,7 @@ class EvalQuestion:
         evidence: Where the answer stands; empty where that is not marked.
         options: Options of a multiple-choice question, else empty.
         gold: Position of the right option, else None.
-        hard: Whether it belongs to the hard part of its set; None where the set has no such part.
+        hard: Whether it belongs to the hard part of its set; None if the set has no such part.
     """
 
     id: str
@@ -139,7 +139,7 @@ class Piece:
     Attributes:
         text: Its text.
         document: The id of its document.
-        span: Where it lies in that document; None where it is no slice of it (a summary).
+        span: Where it lies in that document; None if it is no slice of it (a summary).
     """
 
     text: str
@@ -164,7 +164,7 @@ class MethodResult:
         choice: Position of the option that the answer names; None for an open question or no option.
         context: The pieces that the returned answer was made from, in the order sent.
         ranked: Every piece retrieved, best first, before the cut.
-        score: The critic's grade of the answer; None where there was none.
+        score: The critic's grade of the answer; None if there was none.
         rounds: Rounds of answering.
         stop_reason: Why it stopped, where there was a loop.
         usage: LLM tokens by role (``answer``, ``critic``, ``summary``, ``question`` ...).

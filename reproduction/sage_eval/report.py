@@ -255,7 +255,7 @@ def _column_heading(column: Column) -> str:
 def _our_mean(
     experiment: Experiment, results: Results, row: str, metric: str, dataset: str, unit: str
 ) -> float | None:
-    """Our mean in the paper's unit; None where there is none."""
+    """Our mean in the paper's unit; None if there is none."""
     place = experiment.datasets.index(dataset) if dataset in experiment.datasets else 0
     if place >= len(results.datasets):
         return None

@@ -71,7 +71,7 @@ class Results:
         return {question: value for question, value in found.items() if value is not None}
 
     def estimate(self, dataset: str, row: str, metric: str) -> Interval | None:
-        """Mean and 95 % interval of a metric; None where there are no values.
+        """Mean and 95 % interval of a metric; None if there are no values.
 
         Wilson's interval where every question is right or wrong, else a bootstrap that draws whole documents,
         since questions about one document are no independent draws. A number such as rounds is no share and
@@ -87,7 +87,7 @@ class Results:
         return bootstrap_mean(list(values.values()), groups=groups)
 
     def difference(self, dataset: str, row: str, baseline: str, metric: str) -> Difference | None:
-        """Paired difference over the questions that both rows have; None where there are none."""
+        """Paired difference over the questions that both rows have; None if there are none."""
         first, second = self.values(dataset, row, metric), self.values(dataset, baseline, metric)
         both = [question for question in first if question in second]
         if not both:
@@ -101,7 +101,7 @@ class Results:
         )
 
     def price(self, row: str) -> Price | None:
-        """Price of the LLM that answers in a row; None where it is not known."""
+        """Price of the LLM that answers in a row; None if it is not known."""
         label = str(
             self.settings.get(row, {}).get("reader") or self.configuration.get("reader", {}).get("label")
         )
@@ -185,7 +185,7 @@ def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:
 
 
 def value_of(line: Line, metric: str) -> float | None:
-    """One number of an answered question; None where it has none.
+    """One number of an answered question; None if it has none.
 
     Args:
         line: A line of kind ``answer``.

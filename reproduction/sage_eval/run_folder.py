@@ -295,7 +295,7 @@ def configuration(
 
 
 def chance(dataset: Dataset) -> float | None:
-    """Accuracy of guessing at multiple-choice questions; None where there are none."""
+    """Accuracy of guessing at multiple-choice questions; None if there are none."""
     shares = [1 / len(q.options) for q in dataset.questions if q.options]
     return round(sum(shares) / len(shares), 6) if shares else None
 

@@ -28,7 +28,7 @@ MAX_FAILURES_IN_A_ROW = 10
 """So many questions of a method fail with none between them that works: the rest waits for the next run."""
 
 Score = Callable[[EvalQuestion, MethodResult, Mapping[str, EvalDocument]], Mapping[str, float | None]]
-"""Scores of one result, by metric; None where the metric does not apply to the question."""
+"""Scores of one result, by metric; None if the metric does not apply to the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Runner:
         make: Makes the method of a row.
         score: Scores a result.
         concurrency: Questions asked at the same time.
-        progress: Told how far the run is.
+        progress: Receives the progress.
 
     Raises:
         InputError: For a concurrency below 1.

@@ -37,7 +37,7 @@ class Settings:
         return name in self._left
 
     def raw(self, name: str) -> object:
-        """A setting whatever its type; None where it is left out."""
+        """A setting whatever its type; None if it is left out."""
         return self._left.pop(name, None)
 
     @overload

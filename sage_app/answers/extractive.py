@@ -120,7 +120,7 @@ class ExtractiveAnswerer:
     never quoted.
 
     Of 800 development questions, asked of their paragraph and two others of its article, counting words
-    quoted the answer to 69%; asked of three others alone, 77% were turned down. Seed 3.
+    quoted the answer to 69%; asked of three others alone, it abstained on 77%. Seed 3.
 
     Examples:
         >>> context = ["The ferry leaves at seven."]
@@ -137,7 +137,7 @@ class ExtractiveAnswerer:
             be had. False counts words.
         min_probability: With a judge: least probability that the passages hold the answer. At the default
             54% of 300 answerable questions of ClapNQ are answered, and 81% of 300 others, with a passage of
-            the right article, turned down.
+            the right article, on which it abstains.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -175,7 +175,7 @@ class ExtractiveAnswerer:
 
     @property
     def local_judge(self) -> LocalJudge | None:
-        """The judge that chooses and grades; None where words are counted."""
+        """The judge that chooses and grades; None if words are counted."""
         if self._judge is False:
             return None
         if self._judge is None:
@@ -276,7 +276,7 @@ class ExtractiveAnswerer:
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
     def _affirms(self, question: str, sentence: str) -> float | None:
-        """See `LocalJudge.affirms`; None where words are counted."""
+        """See `LocalJudge.affirms`; None if words are counted."""
         return None if self.local_judge is None else self.local_judge.affirms(question, sentence)
 
     def _search_results(

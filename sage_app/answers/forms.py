@@ -43,7 +43,7 @@ _MOST_ROWS = 8  # Of a table that answer alike; a question that names more names
 SURE_OF_YES, SURE_OF_NO = 0.9, 0.1
 
 Affirms = Callable[[str, str], float | None]
-"""How likely a sentence says yes to a question; None where that is unknown."""
+"""How likely a sentence says yes to a question; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def asks_yes_or_no(question: str) -> bool:
 
 
 def list_below(lead: str, passage: str) -> str | None:
-    r"""A line that introduces a list, with the list's items; None where none follows it.
+    r"""A line that introduces a list, with the list's items; None if none follows it.
 
     Examples:
         >>> list_below("Bring with you:", "Bring with you:\n\n- a torch\n- cash")
@@ -206,7 +206,7 @@ def _yes_or_no(
 
 
 def direct_sentence(question: str, passage: str) -> str | None:
-    """The sentence of a passage that holds nearly all of a question's words; None where none does."""
+    """The sentence of a passage that holds nearly all of a question's words; None if none does."""
     lines = _lines(passage)
     share, text = _best_line(lines, _rarity(frozenset(stem_list(question)), lines))
     return text if share >= _SURE_OF_FORM else None

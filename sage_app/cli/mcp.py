@@ -64,7 +64,7 @@ class PassageItem:
     """A passage: characters ``start`` to ``end`` of the document ``source``.
 
     ``names`` are names in it of other documents that are there, each with its path; ``page`` is of a PDF,
-    from 1; ``score`` is the reranker's, None where it gave none.
+    from 1; ``score`` is the reranker's, None if it gave none.
     """
 
     source: str
@@ -92,7 +92,7 @@ class SearchReply:
 
 @dataclass(frozen=True)
 class AskReply:
-    """An answer, the passages it was made from, and its grade from 1 to 10, None where it has none.
+    """An answer, the passages it was made from, and its grade from 1 to 10, None if it has none.
 
     ``abstained`` where it says that the documents do not answer; ``stop_reason`` is why the rounds of answer
     and grade ended.

@@ -124,7 +124,7 @@ NoContextOption = Annotated[
     bool,
     typer.Option(
         "--no-context",
-        help="Each chunk by its own text alone: no titles, headings, neighbors or search by words.",
+        help="Each chunk by its own text alone: no titles, headings, neighbors or keyword search.",
     ),
 ]
 

@@ -142,7 +142,7 @@ class _Child:
 
 
 def _exchange(process: subprocess.Popen[bytes], job: dict[str, Any], data: bytes) -> dict[str, Any] | None:
-    """Send a file and receive the reply; None where the process ends before."""
+    """Send a file and receive the reply; None if the process ends before."""
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None and stdout is not None
     try:

@@ -20,7 +20,7 @@ class SageConfig:
         2
 
     Attributes:
-        candidates: Chunks that the search by meaning gives to the reranker (paper: N). The search by words
+        candidates: Chunks that the vector search gives to the reranker (paper: N). The keyword search
             gives up to half as many more.
         baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
             nothing else.
@@ -28,7 +28,7 @@ class SageConfig:
             ``selection.max_context_tokens``, whatever ``prune`` leaves out, and with the title and headings
             that the prompt shows.
         context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
-            search by words proposes candidates too, and neighbors vouch for each other
+            keyword search proposes candidates too, and neighbors vouch for each other
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
             without; the text that is stored or sent is the same.
         links: Documents that the question or the best chunks name join the candidates, and who named them

@@ -14,7 +14,7 @@ class Passage:
 
     Attributes:
         text: Its text.
-        document: Which document it comes from; None where unknown.
+        document: Which document it comes from; None if unknown.
         span: Where it lies in that document, so that ``document_text[span.start:span.end] == text``; None
             where unknown.
         members: Positions, in the caller's list, of the chunks that it is made of, in document order.

@@ -17,7 +17,7 @@ from sage_core._checks import counted
 _SECONDS = 5.0
 
 Report = Callable[[float, str, float | None], None]
-"""Takes the share that is done, words, and the seconds left, None where nobody knows."""
+"""Takes the share that is done, words, and the seconds left, None if nobody knows."""
 
 
 @contextmanager

@@ -52,13 +52,13 @@ class Candidate:
 
     Attributes:
         chunk: The chunk.
-        score: The reranker's score; None where it gave none.
+        score: The reranker's score; None if it gave none.
         similarity: Cosine similarity to the question in the store.
         tokens: Length of its text.
-        pruned: Which of its sentences are sent and which are not; None where nothing was pruned.
+        pruned: Which of its sentences are sent and which are not; None if nothing was pruned.
         tokens_kept: Length of what is sent of a pruned chunk.
         own_score: The reranker's score before the chunks beside it vouched for it
-            (`sage_core.ranking.vouch`); None where it gave none, or nobody vouches.
+            (`sage_core.ranking.vouch`); None if it gave none, or nobody vouches.
         named_by: What names its document (`SageConfig.links`), those of higher score first.
         place: What an LLM is told before its text: title and headings, and the file where titles repeat.
         place_tokens: Length of that.
@@ -267,7 +267,7 @@ class Answer(Displayable):
 
     @property
     def score(self) -> float | None:
-        """The answer's grade from 1 to 10; None where it was not graded."""
+        """The answer's grade from 1 to 10; None if it was not graded."""
         return self.feedback.score
 
     @property
@@ -299,7 +299,7 @@ class Answer(Displayable):
         """Where the answer is that the documents do not say: the sentence that comes closest to one.
 
         Returns:
-            The likeliest sentence of what was sent, ``passage`` as of `marks`; None where there is an answer,
+            The likeliest sentence of what was sent, ``passage`` as of `marks`; None if there is an answer,
             and where the judge is unsure.
         """
         if not abstains(self.text):
@@ -312,7 +312,7 @@ class Answer(Displayable):
         return self.retrieval.places(self.feedback.selection)[located.passage]
 
     def candidate_of(self, mark: AnswerMark) -> int | None:
-        """Position in ``retrieval.candidates`` of the chunk that supports a part; None where none does."""
+        """Position in ``retrieval.candidates`` of the chunk that supports a part; None if none does."""
         if mark.passage is None:
             return None
         passage = self.retrieval.passages(self.feedback.selection)[mark.passage]

@@ -66,7 +66,7 @@ class _Hits:
     """The candidates of a question, and their scores as far as they are known.
 
     ``scores`` are of the first ``results``; ``links`` lead to documents that the question and the best of
-    them name, None where nobody looked yet.
+    them name, None if nobody looked yet.
     """
 
     question: str

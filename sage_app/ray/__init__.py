@@ -88,8 +88,8 @@ class _Result:
         error: Why it could not be read; empty where it could.
         unopened: It could not even be opened.
         large: It is for the starting process.
-        chunks: Number of its chunks; None where its content is the one in the store.
-        document: What is to be written; None where it has been, or nothing is.
+        chunks: Number of its chunks; None if its content is the one in the store.
+        document: What is to be written; None if it has been, or nothing is.
     """
 
     item: _Item

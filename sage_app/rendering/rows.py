@@ -168,6 +168,6 @@ def place_of(source: str, start: int, page: int | None) -> str:
 
 
 def citations(answer: Answer, marks: Sequence[AnswerMark]) -> list[int | None]:
-    """For each part of an answer the rank of the chunk that supports it; None where none does."""
+    """For each part of an answer the rank of the chunk that supports it; None if none does."""
     places = [answer.candidate_of(m) if m.support == "supported" else None for m in marks]
     return [None if place is None else place + 1 for place in places]

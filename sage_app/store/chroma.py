@@ -178,7 +178,7 @@ class ChromaStore:
         )
 
     def _settings(self) -> str | None:
-        """The models the store was made with, as JSON; None where there is no store."""
+        """The models the store was made with, as JSON; None if there is no store."""
         row = self._documents("get", missing=None, ids=[_SETTINGS], include=["metadatas"])
         return row["metadatas"][0]["text"] if row is not None and row["ids"] else None
 

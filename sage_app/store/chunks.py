@@ -61,7 +61,7 @@ class Found:
     Attributes:
         chunk: The chunk.
         similarity: Its cosine similarity.
-        by_words: Its place, from 0, among what the word index found for the question; None where it did not.
+        by_words: Its place, from 0, among what the word index found for the question; None if it did not.
     """
 
     chunk: Chunk

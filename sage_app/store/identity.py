@@ -36,7 +36,7 @@ class StoreIdentity:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def difference(self, other: StoreIdentity) -> str | None:
-        """How ``other`` differs, as "this, not that"; None where it may be used with a store of ``self``.
+        """How ``other`` differs, as "this, not that"; None if it may be used with a store of ``self``.
 
         The embedding model must agree by name, dimension and the vector it gives the probe; the segmenter by
         fingerprint, unless ``other`` has none.

@@ -190,7 +190,7 @@ class Index:
 
     Attributes:
         segments: Files in order of their rows.
-        dead: For each segment, which rows no longer count, shape ``(rows,)``; None where all do.
+        dead: For each segment, which rows no longer count, shape ``(rows,)``; None if all do.
     """
 
     segments: Sequence[Segment]

@@ -49,7 +49,7 @@ class RankedQuestion:
         (1.0, 0.5, 0.0)
 
     Attributes:
-        scores: Best first; None where the reranker gave none. Those come last.
+        scores: Best first; None if the reranker gave none. Those come last.
         tokens: Length of each candidate.
         losses: Share of the evidence that is lost where none, one, two, ... are kept: one more than there are
             candidates, never rising, within 0..1.
@@ -127,7 +127,7 @@ class Calibrated:
         tokens_unpromised: Mean tokens of the cheapest cut that loses no more than ``limit`` on these
             questions, without a promise for others; the difference is what the promise costs.
         cheaper_with: Number of questions and mean tokens where the promise would cost noticeably less, were
-            further questions like these; None where no number of them does.
+            further questions like these; None if no number of them does.
     """
 
     selection: SelectionConfig

@@ -198,7 +198,7 @@ class Tuning:
         left_out: Variants that were not measured, and why.
         warnings: What to keep in mind, a sentence each.
         finished: Whether it came to its end.
-        fewer_tokens: The cheapest selection with the same evidence; None where none is sure to have it.
+        fewer_tokens: The cheapest selection with the same evidence; None if none is sure to have it.
     """
 
     settings: SageSettings
@@ -241,7 +241,7 @@ class TuneProgress:
         done: Work done, from 0 to 1.
         stage: The stage.
         variant: The variant that is being measured.
-        seconds_left: Seconds left, as the work so far has it; None where it is too early to say.
+        seconds_left: Seconds left, as the work so far has it; None if it is too early to say.
     """
 
     done: float
@@ -301,7 +301,7 @@ def tune(
         questions: The questions.
         embedder: The embedding model.
         options: How to tune.
-        progress: Told how far it is.
+        progress: Receives the progress.
 
     Raises:
         InputError: Without documents, or without a question whose quotations stand in them.

@@ -73,7 +73,7 @@ def local_embedder(name: str, device: str | None = None) -> LocalEmbedder:
 
 
 def _meant(name: str, elsewhere: bool) -> str | None:
-    """The name that was probably meant; None where this one may be right."""
+    """The name that was probably meant; None if this one may be right."""
     kind, colon, model = name.partition(":")
     if f"{kind}{colon}" == OPENAI:
         typo = None if elsewhere else likely_typo(model, _HOSTED)

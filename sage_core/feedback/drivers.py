@@ -300,7 +300,7 @@ def run_loop(
 
     Args:
         loop: A loop that has not been started.
-        generate: Answers from a selection; gives the text and what it took (None where unknown).
+        generate: Answers from a selection; gives the text and what it took (None if unknown).
         judge: Grades an answer given its selection; gives the verdict and what it took.
         check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``. Where it
             raises, ``judge`` is asked, or the loop ends as ``critic_failed`` where the config asks no LLM.

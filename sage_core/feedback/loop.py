@@ -179,7 +179,7 @@ class FeedbackLoop:
 
         Args:
             text: The answer.
-            usage: What it took; None where unknown, which is booked as one call.
+            usage: What it took; None if unknown, which is booked as one call.
         """
         self._expect("generate")
         self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
@@ -212,7 +212,7 @@ class FeedbackLoop:
         return self._finish("answer_failed")
 
     def before_critic(self) -> Done | None:
-        """End where a call of the LLM critic would go over the budget; None where it may be asked."""
+        """End where a call of the LLM critic would go over the budget; None if it may be asked."""
         self._expect("judge")
         return self._finish("budget") if self._over_for_grade() else None
 
@@ -437,6 +437,6 @@ class FeedbackLoop:
 
 
 def _better(one: float | None, other: float | None) -> float | None:
-    """The higher of two scores; None where neither is known."""
+    """The higher of two scores; None if neither is known."""
     known = [score for score in (one, other) if score is not None and score == score]
     return max(known, default=None)

@@ -86,7 +86,7 @@ class AdaptiveMoves(_Moves):
         self.high = self.most + 1
 
     def next(self, cut: int, adjust: int) -> Move | None:
-        """The selection after a verdict, or None where no untried one lies that way."""
+        """The selection after a verdict, or None if no untried one lies that way."""
         if adjust > 0:
             self.low = cut
             # Doubling until something was too much, then bisection: O(log n) rounds to any cut.

@@ -63,7 +63,7 @@ def parse_verdict(reply: object) -> Verdict:
     """Read a critic's reply: text, or the mapping of a structured call; anything else is unreadable.
 
     Returns:
-        The verdict; its ``score`` is None where no grade can be read. A grade without a readable adjustment
+        The verdict; its ``score`` is None if no grade can be read. A grade without a readable adjustment
         has ``adjust`` 0. Never raises.
     """
     if isinstance(reply, Mapping):
@@ -116,7 +116,7 @@ def _objects(text: str) -> Iterator[Mapping[object, object]]:
 
 
 def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> Verdict | None:
-    """The verdict of a mapping with a score, looked for three levels deep; None where there is none."""
+    """The verdict of a mapping with a score, looked for three levels deep; None if there is none."""
     fields = {re.sub(r"[\s_-]+", "_", k.strip().lower()): v for k, v in reply.items() if isinstance(k, str)}
     score = next((s for k in _SCORE_KEYS if (s := _score_value(fields.get(k))) is not None), None)
     if score is not None:

@@ -100,7 +100,7 @@ class SearchReview:
         searches: Number of searches.
         tokens: Tokens of all different passages.
         unchanged: Searches without a new passage at the end of the series.
-        stop: Why no further search may follow; None where one may.
+        stop: Why no further search may follow; None if one may.
     """
 
     new: tuple[tuple[int, ...], ...]

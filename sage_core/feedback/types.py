@@ -63,9 +63,9 @@ class AnswerMark:
         support: ``"supported"``, ``"unsupported"``; ``"unsure"`` where the judge does not know (not English,
             too long, a probability near one half, or an error of its own); ``"nothing claimed"`` for the
             rest: openings such as "The documents say:", headings, white space, "The documents do not say."
-        probability: That the passages support it, from 0 to 1; None where it is not known, or nothing is
+        probability: That the passages support it, from 0 to 1; None if it is not known, or nothing is
             claimed.
-        passage: Position of the passage that supports it best; None where none has a word of it.
+        passage: Position of the passage that supports it best; None if none has a word of it.
         evidence: The best supporting sentence in that passage.
         reason: What decided, in words; empty where nothing is claimed.
         instead: What the passages say in the place of a part of it; empty where they do not contradict it.
@@ -115,7 +115,7 @@ class Verdict:
         False
 
     Attributes:
-        score: Grade from 1 to 10; None where none could be read.
+        score: Grade from 1 to 10; None if none could be read.
         adjust: +1 asks for more context, -1 for less, 0 for neither.
         raw: The reply as it came, for the trace.
         reason: The critic's own short reason, where it gave one.
@@ -167,7 +167,7 @@ class Verdict:
 
 
 class LoopSettings(SelectionSettings, total=False):
-    """Fields of `FeedbackConfig` that doors take as keywords, in the place of those of their ``loop``."""
+    """Fields of `FeedbackConfig` that callers take as keywords, in the place of those of their ``loop``."""
 
     accept_score: float
     max_rounds: int
@@ -254,7 +254,7 @@ class FeedbackConfig:
 
     @property
     def checker(self) -> str | None:
-        """The model that grades alone; None where an LLM or the local judge does."""
+        """The model that grades alone; None if an LLM or the local judge does."""
         return None if self.critic in get_args(CriticChoice) else self.critic
 
     @property
@@ -361,9 +361,9 @@ class Round:
         number: From 1.
         min_k: The least number of chunks asked of the selection in this round.
         selection: What was shown.
-        answer: What was answered; None where answering failed.
-        verdict: How it was graded; None where it was not.
-        error: Why answering or grading failed, in words; None where nothing did.
+        answer: What was answered; None if answering failed.
+        verdict: How it was graded; None if it was not.
+        error: Why answering or grading failed, in words; None if nothing did.
         answer_usage: Tokens of the answer.
         grade_usage: Tokens of the grade.
         searched: What was searched for before this round, beside the question; empty for nothing.
@@ -434,8 +434,8 @@ class FeedbackResult(Displayable):
         answer: The best-graded answer; "The documents do not say." in its
             language where nothing was relevant, empty where
             there were no candidates.
-        score: Its grade; None where it was never graded.
-        verdict: Its verdict; None where it was never graded.
+        score: Its grade; None if it was never graded.
+        verdict: Its verdict; None if it was never graded.
         selection: The candidates it was made from.
         rounds: Every round, in order.
         stop_reason: Why the loop ended; `stop_meaning` has the words.

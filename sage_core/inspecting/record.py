@@ -79,7 +79,7 @@ class Record:
         parent: Of the call around it; None for the outermost.
         name: Of the class that was called.
         passages: What it returned.
-        incoming: What it was given; None where the calls inside it say so.
+        incoming: What it was given; None if the calls inside it say so.
     """
 
     id: str
@@ -102,7 +102,7 @@ class Recorder:
         parents: Of every call, also of those that returned something else.
         notes: By call, changes of its record that another call reports, such as the reason of a cut.
         prompts: What the LLM was sent.
-        sent: What was given to the LLM; None where nothing was.
+        sent: What was given to the LLM; None if nothing was.
     """
 
     records: list[Record] = field(default_factory=list)

@@ -20,8 +20,8 @@ class Passage:
         id: Of the node or document; empty where it has none.
         title: Of its document, with the headings above it; empty where not known.
         source: File or address of its document; empty where not known.
-        start: Offset of its text in the document; None where not known.
-        score: As the step gave it; None where it gave none.
+        start: Offset of its text in the document; None if not known.
+        score: As the step gave it; None if it gave none.
         tokens: Of what an LLM reads.
         prompt: What an LLM reads, where that is not ``text``; else empty.
         number: The same in every step of an `Inspection`, from 1 on, in order of appearance.

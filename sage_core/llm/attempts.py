@@ -126,7 +126,7 @@ def _status(error: Any, secrets: Sequence[str]) -> Failure:
 
 
 def _seconds(value: str | None) -> float | None:
-    """A Retry-After header in seconds; None where absent or a date."""
+    """A Retry-After header in seconds; None if absent or a date."""
     try:
         seconds = float(value) if value is not None else -1.0
     except ValueError:

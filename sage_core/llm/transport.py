@@ -67,7 +67,7 @@ def server_url(value: str | None) -> str:
 
 
 def without_login(url: str) -> tuple[str, str | None]:
-    """An address without its user and password, and these as an Authorization header; None where it has none.
+    """An address without its user and password, and these as an Authorization header; None if it has none.
 
     An address ends up in logs, errors and pickles; a header does not.
 
@@ -96,7 +96,7 @@ def login_secrets(header: str | None) -> tuple[str, ...]:
 
 
 def api_key(value: str | None) -> str | None:
-    """The key given, else OPENAI_API_KEY; None where there is none. InputError for what can be no key."""
+    """The key given, else OPENAI_API_KEY; None if there is none. InputError for what can be no key."""
     key = (value or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
     if not (key.isascii() and key.isprintable()):
         raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")

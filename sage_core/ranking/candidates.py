@@ -14,14 +14,14 @@ from sage_core.selection.scales import Scale, rank_order
 T = TypeVar("T")
 
 CANDIDATES = 60
-"""Chunks found by meaning that a reranker is shown (paper: N)."""
+"""Chunks found by vector search that a reranker is shown (paper: N)."""
 
 RUNNERS_UP = 40
 """Fetched beyond the candidates: neighbors lift some of them among those."""
 
 
 def words_of(candidates: int) -> int:
-    """How many chunks the search by words may give beside so many found by meaning."""
+    """How many chunks the keyword search may give beside so many found by vector search."""
     return max(candidates // 2, 1)
 
 
@@ -74,7 +74,7 @@ def vouched(
         scores: Of the candidates, higher is better.
         scale: What they are.
         reranked: Whether a reranker gave them. Scores that were there have mostly been through this already.
-        neighbors: Whether neighbors vouch; None where ``reranked``.
+        neighbors: Whether neighbors vouch; None if ``reranked``.
         named: Whether the question and the best candidates vouch for documents that they name; likewise.
         links: Of each candidate to its neighbors, from `sage_core.ranking.link`.
         titled: What each candidate's metadata say of its document.
@@ -102,9 +102,9 @@ class Hit(Generic[T]):
     Attributes:
         item: What the search gave, in the form of whoever searched.
         text: Its text, without a header.
-        id: Its id; None where it has none.
-        score: What the search by meaning gives it, on the search's own scale; None where that is not known.
-        similarity: The same, higher is nearer; None where that is not known.
+        id: Its id; None if it has none.
+        score: What the vector search gives it, on the search's own scale; None if that is not known.
+        similarity: The same, higher is nearer; None if that is not known.
     """
 
     item: T
@@ -128,21 +128,21 @@ def merge(
     scores: Callable[[Sequence[T]], Sequence[float | None]] | None = None,
     similarities: Callable[[Sequence[float | None]], Sequence[float | None]] = list,
 ) -> list[Hit[T]]:
-    """The candidates of a question, each text once: ``n`` by meaning, and all that a search by words gave.
+    """The candidates of a question, each text once: ``n`` of the vector search, and all of a keyword search.
 
     Args:
-        near: What the search by meaning gave, nearest first.
-        by_words: What the search by words gave, best first.
-        n: How many by meaning.
+        near: What the vector search gave, nearest first.
+        by_words: What the keyword search gave, best first.
+        n: How many from the vector search.
         links: Of each candidate to its neighbors among them, from `sage_core.ranking.link`; they vouch for
             each other before the nearest are counted.
-        scores: What the search by meaning would give those that it did not return, None for "not known";
+        scores: What the vector search would give those that it did not return, None for "not known";
             None leaves them their own.
         similarities: From the search's scores, in its order, to what rises with nearness.
 
     Returns:
-        In the order in which the search by meaning lists them, as far as it knows them; then the others in
-        the order of the search by words.
+        In the order in which the vector search lists them, as far as it knows them; then the others in
+        the order of the keyword search.
 
     Examples:
         >>> near = [Hit("a", "At seven.", score=0.9), Hit("b", "At nine.", score=0.5)]
@@ -157,7 +157,7 @@ def merge(
     if scores is not None and new:
         known = scores([hit.item for hit in new])
         new = [replace(hit, score=score) for hit, score in zip(new, known, strict=True)]
-    # Behind the nearest, as the search by meaning would have listed them had more been asked for.
+    # Behind the nearest, as the vector search would have listed them had more been asked for.
     new = [new[i] for i in rank_order([_falling(hit.score, near) for hit in new])]
     merged = [*near, *new]
     read = similarities([hit.score for hit in merged])
@@ -226,10 +226,10 @@ def choose_candidates(
     """The ``n`` most similar to the question, neighbors having vouched, and all that have its words.
 
     Args:
-        similarities: Of the question and each chunk, higher is nearer; None where it is not known.
-        by_words: Positions of the chunks that a search by words gave.
+        similarities: Of the question and each chunk, higher is nearer; None if it is not known.
+        by_words: Positions of the chunks that a keyword search gave.
         links: Of each chunk, from `sage_core.ranking.link`.
-        n: How many by meaning.
+        n: How many from the vector search.
 
     Returns:
         Positions, in the order that they came in.

@@ -36,11 +36,11 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
 
     Args:
         scores: One per candidate, higher is nearer. None, NaN and -inf are not known: such a candidate, as
-            of a search by words, stands with the last of the others, since the search that gave the scores
+            of a keyword search, stands with the last of the others, since the search that gave the scores
             did not return it. +inf is as good as the best.
 
     Returns:
-        As many numbers; None where the scores tell no candidates apart: fewer than two are known, or all are
+        As many numbers; None if the scores tell no candidates apart: fewer than two are known, or all are
         equal.
 
     Raises:
@@ -70,7 +70,7 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
     The logarithm of the place falls as cosines of a search do: fast at first, then ever more slowly.
 
     Args:
-        scores: One per candidate, in the search's order; None where it gave none.
+        scores: One per candidate, in the search's order; None if it gave none.
 
     Examples:
         >>> [round(score, 2) for score in scores_or_order([None, None, None])]

@@ -264,7 +264,7 @@ class NameIndex:
     Args:
         names: Keys of names (`sage_core.text.links.document_names`) of each document.
         count: Given index terms, in how many chunks each stands, and how many chunks there are, such as
-            that of `WordIndex`; None where that is not known: then no name is too common.
+            that of `WordIndex`; None if that is not known: then no name is too common.
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class Titled(NamedTuple):
 
     Attributes:
         text: Its text.
-        document: Which document it is a chunk of; None where that is not known.
+        document: Which document it is a chunk of; None if that is not known.
         title: The title of that document.
         source: Its path or address.
         first: Whether it is the document's first chunk.

@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Positions in the list of candidates of a chunk's neighbors; None where there is none among them.
+    """Positions in the list of candidates of a chunk's neighbors; None if there is none among them.
 
     Examples:
         >>> link([Place("a.txt", 11, 20), Place("a.txt", 0, 10)])[0].previous
@@ -60,7 +60,7 @@ def link(places: Sequence[Place | None], *, longest_gap: int = _LONGEST_GAP) -> 
     those around it.
 
     Args:
-        places: One per candidate, in any order; None where it is not known.
+        places: One per candidate, in any order; None if it is not known.
         longest_gap: Most characters between neighbors; 0 where places are numbers.
 
     Returns:
@@ -93,7 +93,7 @@ def link_ids(
 
     Args:
         ids: Of each candidate.
-        previous: Id of the chunk before each; None where it is not known.
+        previous: Id of the chunk before each; None if it is not known.
         following: Id of the chunk after each.
     """
     at = {name: i for i, name in enumerate(ids)}

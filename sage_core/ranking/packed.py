@@ -17,7 +17,7 @@ KIND = "cross-encoder"
 
 
 def offline_folder() -> Path | None:
-    """Where the weights of `OFFLINE` are; None where they are not installed."""
+    """Where the weights of `OFFLINE` are; None if they are not installed."""
     spec = importlib.util.find_spec("sage_rag_models")
     return None if spec is None or spec.origin is None else Path(spec.origin).with_name(OFFLINE)
 

@@ -147,7 +147,7 @@ def score_candidates(
             ``takes_headers``; others read ``headed``.
         query: The question.
         texts: The candidates.
-        scores: What the search gave each, higher is nearer, on any scale; None where there are none.
+        scores: What the search gave each, higher is nearer, on any scale; None if there are none.
         headed: Each text with what goes before it: title, headings, metadata. None for the texts themselves.
 
     Raises:

@@ -406,7 +406,7 @@ class Segmenter:
         return model.probabilities(documents), None
 
     def _foreign_lengths(self, text: str, spans: list[Span]) -> list[int] | None:
-        """What there is to read in each sentence of a text that is not English; None where it is."""
+        """What there is to read in each sentence of a text that is not English; None if it is."""
         if not spans or not isinstance(self.counter, BertCounter):
             return None
         sizes = self.counter.count_parts(text, (text[a:b] for a, b in spans))

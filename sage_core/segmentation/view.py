@@ -78,7 +78,7 @@ class SegmentationView(Displayable):
 
     @property
     def threshold(self) -> float | None:
-        """P(same) from which the segmenter keeps two sentences together; None where not known."""
+        """P(same) from which the segmenter keeps two sentences together; None if not known."""
         value = self.settings.get("threshold")
         return float(value) if isinstance(value, int | float) else None
 

@@ -22,7 +22,7 @@ from sage_core.selection.scales import Scale
 
 
 class SelectionSettings(TypedDict, total=False):
-    """The keywords of every door that selects: a `SelectionConfig`, or its fields, which replace its own.
+    """The keywords of everything that selects: a `SelectionConfig`, or its fields, which replace its own.
 
     Of the fields ``gradient``, the paper's g, is the config's alone.
 
@@ -62,7 +62,7 @@ class SelectionConfig:
         gradient: The paper's g. Giving it asks for the gradient rule.
         min_context_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k``
             is given as many as come nearest to 250 tokens, else none; 0 for none.
-        empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
+        empty_below: Keep none if the best is less probable than this, so that "nothing relevant" is a
             result. ``"auto"``: below what keeps 99.5% of answerable questions, for scores that are
             probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
         max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
@@ -127,9 +127,9 @@ class SelectionConfig:
 
     @classmethod
     def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:
-        """The settings among a caller's keywords, which are taken out; None where there are none.
+        """The settings among a caller's keywords, which are taken out; None if there are none.
 
-        For doors that take either ``selection``, a `SelectionConfig`, or its settings, or both: a setting
+        For callers that take either ``selection``, a `SelectionConfig`, or its settings, or both: a setting
         then replaces the config's.
 
         Raises:

@@ -49,7 +49,7 @@ class Selection:
 
     Attributes:
         indices: Positions in the caller's list, best first.
-        scores: The scores at those positions as the scorer gave them; None where it gave none.
+        scores: The scores at those positions as the scorer gave them; None if it gave none.
         candidates: Number of candidates there were.
         reason: Human-readable: where the cut fell and why.
         min_k: Number of candidates that was kept in any case.
@@ -149,7 +149,7 @@ def select(
             With either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
             and a second that the rule keeps too while both have 1,600 tokens or less, unless
             ``max_context_tokens`` says otherwise.
-        empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
+        empty_below: Keep none if the best is less probable than this: "nothing relevant". ``"auto"``:
             `EMPTY_BELOW` for probabilities of ten candidates or more, with ``rule="auto"`` and no ``min_k``.
             A number overrules ``min_k``, and holds for logits too. Other scales say nothing of relevance, so
             that some of any candidates is kept. None, as 0: keep some in any case.

@@ -48,7 +48,7 @@ class RankedScores:
     Attributes:
         raw: Finite scores (or +inf) as the scorer gave them, descending.
         ratio: The same on a positive ratio scale (`to_ratio_scale`), descending.
-        scale: What the raw scores are, for reasons in words; None where that is not known.
+        scale: What the raw scores are, for reasons in words; None if that is not known.
     """
 
     raw: tuple[float, ...]

@@ -138,7 +138,7 @@ class ScoreReading(NamedTuple):
         'cosine'
 
     Attributes:
-        scores: Higher is better. Finite numbers, and None where there is no evidence.
+        scores: Higher is better. Finite numbers, and None if there is no evidence.
         scale: What they are.
         distances: Whether the caller's numbers were distances, of which ``scores`` are the negatives.
     """
@@ -162,7 +162,7 @@ def finite_score(score: Any) -> float | None:
 
 
 def scale_said(scale: ScaleName) -> Scale | None:
-    """The scale that scores of this name have once they are read; None where ``"auto"`` looks at them."""
+    """The scale that scores of this name have once they are read; None if ``"auto"`` looks at them."""
     if scale == "auto":
         return None
     return "cosine" if scale == "distance" else scale
@@ -272,7 +272,7 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
 
     Args:
         raw: The store's scores, in the store's order, best first.
-        convert: From a raw score to a similarity; None where the store has no such function. Scores that rise
+        convert: From a raw score to a similarity; None if the store has no such function. Scores that rise
             are then distances, and count by their negatives.
     """
     plain = [float(score) for score in raw]

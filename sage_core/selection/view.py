@@ -28,9 +28,9 @@ class SelectionView(Displayable):
         scores: One per candidate, in the order of ``selection.indices``' positions.
         selection: What was kept.
         scale: What the scores are.
-        texts: Texts of the candidates; None where not known.
-        sources: Where each is from, such as a file name; None where not known.
-        tokens: Length of each; None where not known.
+        texts: Texts of the candidates; None if not known.
+        sources: Where each is from, such as a file name; None if not known.
+        tokens: Length of each; None if not known.
         top_k: The fixed k that it is compared with; None for no comparison.
     """
 

@@ -18,7 +18,7 @@ class _UnknowableError(Exception):
 
 
 def function_fingerprint(function: Callable[..., Any]) -> str | None:
-    """SHA-256 over what decides the results of a function; None where that cannot be known.
+    """SHA-256 over what decides the results of a function; None if that cannot be known.
 
     That is its code and those of the functions it calls in its own module, its defaults, and the plain values
     it reads from an enclosing function or its module. Two lambdas on one line differ, and so do two

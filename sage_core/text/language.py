@@ -59,7 +59,7 @@ _SIGNS = {language: frozenset(listed.split()) for language, listed in _LATIN.ite
 
 
 def language_of(text: str) -> str | None:
-    """English name of the language of a text, by its script and small words; None where it is another.
+    """English name of the language of a text, by its script and small words; None if it is another.
 
     Examples:
         >>> language_of("Wann fährt die Fähre?"), language_of("渡轮几点开？")

@@ -54,7 +54,7 @@ class Context(NamedTuple):
         ('Harbor rules', 'Dues', 'Boats')
 
     Attributes:
-        title: The document's title; None where it is not known.
+        title: The document's title; None if it is not known.
         headings: Headings above the chunk, outermost first; not those with which the chunk begins. The names
             of the columns, the lead-in or the scope of code follow, where the chunk begins in the middle of a
             table, a list or a block (`sage_core.text.continuations`).
@@ -96,7 +96,7 @@ class Outline:
         whole: Whether the text is a whole document, whose first heading may be its title.
 
     Attributes:
-        title: The document's title; None where it is not known.
+        title: The document's title; None if it is not known.
         found_title: Whether the text says it, and not the metadata.
         found_path: Whether the metadata have a ``header_path``.
         separator: Of that path.
@@ -221,7 +221,7 @@ def passage_header(header: str, name: str | None = None) -> str:
 
     Args:
         header: Title and headings, from `header_of`; may be empty.
-        name: From `source_names`; None where the title says enough.
+        name: From `source_names`; None if the title says enough.
 
     Examples:
         >>> passage_header("Lease > Rent", "east.pdf")

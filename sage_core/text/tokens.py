@@ -152,7 +152,7 @@ class BertCounter(_Counter):
         ]
 
     def count_parts(self, text: str, parts: Iterable[str]) -> list[int] | None:
-        """Sizes of parts of a text in its language, which a part may not show; None where that is English."""
+        """Sizes of parts of a text in its language, which a part may not show; None if that is English."""
         if is_english(sample(text), _LEAST_WORDS):
             return None
         return list(map(_wordpiece().reading_size, parts))
@@ -315,7 +315,7 @@ def bare_tokenizer(tokenizer: Any) -> Any:
 
 
 def _bare_form(tokenizer: Any) -> Any:
-    """The `tokenizers.Tokenizer` in or behind a tokenizer, made bare; None where there is none."""
+    """The `tokenizers.Tokenizer` in or behind a tokenizer, made bare; None if there is none."""
     from tokenizers import Tokenizer
 
     own = tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "backend_tokenizer", None)
@@ -339,7 +339,7 @@ def function_name(function: Callable[..., object]) -> str:
 
 
 def _unknown_id(tokenizer: Any) -> int | None:
-    """Id of the token that stands for unknown text; None where the tokenizer has none."""
+    """Id of the token that stands for unknown text; None if the tokenizer has none."""
     name = getattr(tokenizer.model, "unk_token", None)
     if isinstance(name, str):
         number = tokenizer.token_to_id(name)

@@ -74,7 +74,7 @@ def locate_answer(question: str, passages: ParsedPassages, reader: Reader | None
     """Where passages answer a question; by counts alone without the reader.
 
     Returns:
-        None where they have no sentence to quote, or the question has no content word.
+        None if they have no sentence to quote, or the question has no content word.
     """
     passages = without_other_codes(question, passages)
     query = question_words(question)

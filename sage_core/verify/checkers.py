@@ -294,7 +294,7 @@ def _token_classifier(source: str, device: str) -> Scorer:
 
 
 def checker(judge: LocalJudge | None, model: str | ChatModel | Scorer | None) -> LocalJudge | None:
-    """The judge of a door's two arguments; None for that of the process.
+    """The judge of a caller's two arguments; None for that of the process.
 
     Raises:
         InputError: Where both are given.

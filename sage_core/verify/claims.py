@@ -82,8 +82,8 @@ class Claim:
     Attributes:
         span: Where it stands in the answer.
         text: ``answer[span.start:span.end]``.
-        probability: That the passages support it, from 0 to 1; None where the judge is unsure.
-        passage: Position of the passage that supports it best; None where none has a word of it.
+        probability: That the passages support it, from 0 to 1; None if the judge is unsure.
+        passage: Position of the passage that supports it best; None if none has a word of it.
         evidence: Where in that passage the best supporting sentence stands.
         reason: What decided, in words.
         instead: What the sentence about the same says in the place of a part of it; empty where nothing
@@ -156,7 +156,7 @@ def support(claims: Sequence[Claim]) -> float | None:
     """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
 
     Returns:
-        None where the judge is unsure of a claim, or nothing is claimed.
+        None if the judge is unsure of a claim, or nothing is claimed.
     """
     known = [c.probability for c in claims if c.probability is not None]
     if not known or len(known) < len(claims):

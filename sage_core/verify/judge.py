@@ -93,7 +93,7 @@ class LocalJudge:
             passages: Texts, in any order.
 
         Returns:
-            From 0 to 1; None where the judge is unsure (not English, or too long to read); 0 for no passages.
+            From 0 to 1; None if the judge is unsure (not English, or too long to read); 0 for no passages.
         """
         if not any(p.strip() for p in passages):
             return 0.0
@@ -110,7 +110,7 @@ class LocalJudge:
         """As `answerable`, with the sentence and the words that answer.
 
         Returns:
-            None where the judge is unsure, and where there is no sentence to quote.
+            None if the judge is unsure, and where there is no sentence to quote.
         """
         return self._remembered(self._find, without_lone_surrogates(question), checked_passages(passages))
 
@@ -211,7 +211,7 @@ class LocalJudge:
         read with it.
 
         Returns:
-            From 0 to 1; None where the judge is unsure, or the answer claims nothing.
+            From 0 to 1; None if the judge is unsure, or the answer claims nothing.
         """
         claims = self.grounding(answer, passages)
         if claims and all(claim.reason == VERBATIM_REASON for claim in claims):
@@ -240,14 +240,14 @@ class LocalJudge:
         return probability_of("affirms", [float(logit)])
 
     def _loaded_entailment(self) -> Entailment | None:
-        """The entailment model; None where no model is wanted."""
+        """The entailment model; None if no model is wanted."""
         with self._lock:
             if self._entailment is None and self.reads:
                 self._entailment = Entailment()
             return self._entailment
 
     def loaded_reader(self) -> Reader | None:
-        """The reader; None where no model is wanted."""
+        """The reader; None if no model is wanted."""
         with self._lock:
             if self._reader is None and self.reads:
                 self._reader = Reader()

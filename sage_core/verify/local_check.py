@@ -1,4 +1,4 @@
-"""Grades an answer without an LLM; returns None where the LLM should decide.
+"""Grades an answer without an LLM; returns None if the LLM should decide.
 
 ``benchmarks/feedback_cost.py`` measures what it saves and what it gets wrong.
 """
@@ -173,7 +173,7 @@ def local_check(
         texts: The same, as the marks' spans are to count; see `settled`.
 
     Returns:
-        None where the critic alone grades.
+        None if the critic alone grades.
 
     Raises:
         MissingExtraError: Where the critic is a model and transformers is not installed.

@@ -63,7 +63,7 @@ class Reader(PairEncoder):
                 each character, shape ``(len(text), 2)``.
 
         Returns:
-            One for each text; None where there is nothing to read.
+            One for each text; None if there is nothing to read.
         """
         answers: list[Answer | None] = [None] * len(texts)
         pairs = [(question[:_QUESTION], text) for text in texts]

@@ -68,7 +68,7 @@ class ClaimScores:
 
 
 def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = False) -> ClaimScores | None:
-    """A claim by counts and rules, ``quoted`` between quotation marks; None where it is too long or empty."""
+    """A claim by counts and rules, ``quoted`` between quotation marks; None if it is too long or empty."""
     own = stem_list(text)
     if len(text.split()) > _LONGEST_CLAIM or not own:
         return None

@@ -1,1 +1,1 @@
-"""Search by words, and by the names of documents, over whatever holds the texts."""
+"""Search by keyword and by the names of documents, over whatever holds the texts."""

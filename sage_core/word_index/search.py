@@ -1,4 +1,4 @@
-"""Search by words over the chunks of a framework's own store, in an index that follows their changes."""
+"""Keyword search over the chunks of a framework's own store, in an index that follows their changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WordSearch(Generic[T]):
     Args:
         source: The chunks.
         entry: What the index is to hold of a chunk.
-        path: A file that keeps the index of words; None for memory.
+        path: A file that keeps the keyword index; None for memory.
     """
 
     def __init__(self, source: WordSource[T], entry: Callable[[T], Entry], path: Path | str | None) -> None:

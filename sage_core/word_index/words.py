@@ -1,6 +1,6 @@
-"""An index of words over chunks that are kept elsewhere: in a vector store, or in the docstore beside it.
+"""A keyword index over chunks that are kept elsewhere: in a vector store, or in the docstore beside it.
 
-Search by meaning misses names, numbers and rare words. `Sage` has words in its own store; inside a framework
+Vector search misses names, numbers and rare words. `Sage` has words in its own store; inside a framework
 the chunks are somebody else's, and this index stands beside them. SQLite's FTS5 ranks (BM25), so that nothing
 needs to be installed and an index can be a file.
 """
@@ -164,7 +164,7 @@ class WordIndex(NameTables):
             versions: A chunk's version by its id: a hash of its text, or whatever changes with it.
             read: Gives the texts of chunks, each with its header before it, in the order of their ids.
             describe: Gives of each chunk its document and the keys of that document's names
-                (`sage_core.text.links.document_names`); None where there are none.
+                (`sage_core.text.links.document_names`); None if there are none.
 
         Returns:
             How many chunks were read.
@@ -292,7 +292,7 @@ def rows_with_terms(
 
 
 def renew_words(connection: sqlite3.Connection, texts: str) -> None:
-    """Make a store's index of words anew, once, where a version with other `index_terms` made it.
+    """Make a store's keyword index anew, once, where a version with other `index_terms` made it.
 
     ``texts`` is a query for the rows and what is indexed under each; the version stands in ``settings``.
     """

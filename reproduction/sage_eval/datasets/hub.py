@@ -90,7 +90,7 @@ def choose_files(names: Sequence[str], config: str, split: str, where: str) -> l
 
 
 def _config_if_split(path: PurePosixPath, split: str) -> str | None:
-    """The configuration a file belongs to; None where it is of another split.
+    """The configuration a file belongs to; None if it is of another split.
 
     ``config/split-00000-of-00001.parquet`` and ``config/split/0000.parquet`` are both in use.
     """

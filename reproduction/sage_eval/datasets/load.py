@@ -41,7 +41,7 @@ DEV_SETS = {
     # Each article is there at three reading levels, the same facts thrice: one of them is kept.
     "onestopqa": DevSet("short news, multiple choice; the advanced level", pooled=True, keep=":Adv:"),
     "cuad_leval": DevSet("clauses of long contracts"),
-    "nq_leval": DevSet("questions about whole encyclopaedia pages; evidence for few"),
+    "nq_leval": DevSet("questions about whole encyclopedia pages; evidence for few"),
     "fairytaleqa": DevSet("FairytaleQA: tales; evidence: whole sections"),
     "hotpot_pool": DevSet("HotpotQA over one pool of paragraphs; evidence in several", pooled=True),
     "2wiki_pool": DevSet("2WikiMultihopQA over one pool of paragraphs; evidence in several", pooled=True),

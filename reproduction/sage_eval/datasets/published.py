@@ -649,7 +649,7 @@ class Format:
         about: A line about it.
         files: What to give the path of.
         split: The split that is measured on: test where its answers are public.
-        hub: Its name on the Hugging Face hub, with its configuration; None where it is not there.
+        hub: Its name on the Hugging Face hub, with its configuration; None if it is not there.
         read: Reads the published files.
         from_rows: Reads the rows of the hub.
     """

@@ -109,7 +109,7 @@ def _joined(passages: Sequence[Passage], sources: Mapping[Hashable, str]) -> lis
 
 
 def _join(first: Passage, second: Passage, source: str | None) -> Passage | None:
-    """Two passages in document order as one, or None where something lies between them."""
+    """Two passages in document order as one, or None if something lies between them."""
     if first.span is None or second.span is None or first.document != second.document:
         return None
     span = Span(first.span.start, max(first.span.end, second.span.end))

@@ -227,7 +227,7 @@ def make_method(
         shared: What the methods of one table share.
         cache_dir: Folder where embeddings are kept between runs.
         base_url: Server of OpenAI-compatible embeddings; see `ModelPool`.
-        language: Of the texts, for indexes of words.
+        language: Of the texts, for keyword indexes.
 
     Raises:
         InputError: For an unknown name or setting, or a value out of range.

@@ -166,7 +166,7 @@ class RetrievalMethod:
     def _ranked(self, question: str, watch: Stopwatch) -> list[Hit]:
         """What the index finds, in the reranker's order where there is one.
 
-        An index of words finds nothing where no word matches. A reader of a fixed number of chunks gets that
+        A keyword index finds nothing where no word matches. A reader of a fixed number of chunks gets that
         number all the same, as with any embedding: the first pieces fill up, behind all that was found.
         """
         with watch.stage("retrieve"):

@@ -119,8 +119,8 @@ class MemoryPeak:
     """Most memory in use at one time; filled in when the block ends.
 
     Attributes:
-        host_bytes: Resident memory of this process; None where the system does not tell.
-        gpu_bytes: Memory of PyTorch's tensors on all CUDA devices; None where none was used.
+        host_bytes: Resident memory of this process; None if the system does not tell.
+        gpu_bytes: Memory of PyTorch's tensors on all CUDA devices; None if none was used.
         of_block: Whether the peak is that of the block. Outside Linux it is that of the whole process so far.
     """
 

@@ -26,7 +26,7 @@ class Metric:
         name: Name in settings and results.
         label: Name in tables.
         share: Whether it is a share, shown in per cent; otherwise a number of something.
-        higher_is_better: Whether more is better; None where it is neither.
+        higher_is_better: Whether more is better; None if it is neither.
         figure: Its figure for a question, a result and a language.
         needs: Whether a question has what it needs (references, a right option, evidence).
     """
@@ -225,7 +225,7 @@ class Scorer:
     ) -> dict[str, float | None]:
         """The figures of one question; those that it lacks references or evidence for are left out.
 
-        `JUDGED` is None where the judge's reply holds no score of the scale: that is no low score.
+        `JUDGED` is None if the judge's reply holds no score of the scale: that is no low score.
 
         Raises:
             LLMError: Where the judge could not be reached.

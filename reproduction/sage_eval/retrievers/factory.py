@@ -40,7 +40,7 @@ class ModelPool:
         cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
         base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
-        language: Of the texts, for indexes of words.
+        language: Of the texts, for keyword indexes.
     """
 
     def __init__(
