@@ -158,7 +158,7 @@ NO_TOOLS, GONE = RuntimeError("no tools here"), RuntimeError("server gone")
     ],
 )
 async def test_what_a_critic_replies(replies, settings, score, awaited):
-    c = chain("the answer", *replies, **{"model": ToolChat, **settings})
+    c = chain("the answer", *replies, **{"model": ToolChat, "veto": "off", **settings})
     out = await c.ainvoke("bees?") if awaited else c.invoke("bees?")
     trace = out["sage"]
     assert (out["answer"], trace["score"]) == ("the answer", score)

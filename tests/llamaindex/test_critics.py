@@ -41,7 +41,8 @@ def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **opti
         llm=options.pop("llm", None) or ScriptedLLM.of(list(answers)),
         node_postprocessors=[sage],
         critic=critic,
-        **options,
+        # The answers say nothing that the nodes could support; here it is the critics' grades that count.
+        **{"veto": "off", **options},
     )
 
 
