@@ -5,6 +5,7 @@
     python benchmarks/judge.py --limit 100    # fewer questions of each set
     python benchmarks/judge.py --time         # how long an answer takes, alone
     python benchmarks/judge.py --peers        # what else can be had without an LLM, on the same pairs
+    python benchmarks/judge.py --board PATH   # LLM-AggreFact (a .jsonl or .csv file) or RAGTruth (its folder)
 
 Answerability: 300 questions with a passage that answers them (clapnq_dev) and 300 with one that does not
 (clapnq_unanswerable); nothing of these was trained or fitted on. Support: claims of wice_dev against their
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import csv
 import gzip
 import json
 import os
@@ -47,6 +49,8 @@ from sage_core.verify.marks import SUPPORTED_FROM
 from sage_core.verify.words import stem_list
 
 SEED = 7
+DECIDED_FROM = 0.5
+"""The threshold of `LocalFaithfulnessEvaluator` and `SageGroundingMiddleware`."""
 WICE_SEED = 5
 """Order in which the claims of wice_dev were dealt: the first 175 were fitted on."""
 
@@ -184,12 +188,72 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
             ("at least partly", ("supported", "partially_supported")),
         ):
             labels = [r["label"] in positive for r in some]
-            print(f"{label}, WiCE claims {name}, n = {len(some)}: AUROC {with_interval(labels, scores)}")
+            print(
+                f"{label}, WiCE claims {name}, n = {len(some)}: AUROC {with_interval(labels, scores)}, "
+                f"balanced accuracy at {DECIDED_FROM} {balanced_accuracy(labels, scores)}"
+            )
             for peer, values in plain.items():
                 print(f"  {peer}: {with_interval(labels, values)}")
         print(
             f"  calibration error {calibration_error([r['label'] == 'supported' for r in some], scores):.3f}"
         )
+
+
+def balanced_accuracy(labels: Sequence[bool], scores: Sequence[float]) -> str:
+    """Mean of the shares of both kinds that are told rightly at `DECIDED_FROM`, and its 95% interval."""
+    right, said = np.asarray(labels, bool), np.asarray(scores, float) >= DECIDED_FROM
+    rng = np.random.default_rng(SEED)
+    draws = [_balanced(right[rows], said[rows]) for rows in rng.integers(0, len(right), (1000, len(right)))]
+    low, high = np.nanquantile(draws, [0.025, 0.975])
+    return f"{_balanced(right, said):.1%} ({low:.1%} to {high:.1%})"
+
+
+def _balanced(right: NDArray[np.bool_], said: NDArray[np.bool_]) -> float:
+    if not 0 < right.sum() < len(right):
+        return float("nan")
+    return float((said[right].mean() + (~said[~right]).mean()) / 2)
+
+
+def board(judge: LocalJudge, path: Path, limit: int) -> None:
+    """Print AUROC and balanced accuracy for each set of a public board."""
+    rows = ragtruth(path) if path.is_dir() else aggrefact(path)
+    for name, own in rows.items():
+        some = random.Random(SEED).sample(own, min(limit, len(own)))
+        held = [support(judge.grounding(answer, [text])) for answer, text, _ in some]
+        # Nothing claimed, or not to be read: neither way.
+        scores, labels = [0.5 if p is None else p for p in held], [label for _, _, label in some]
+        print(
+            f"{name}, n = {len(some)}, supported {np.mean(labels):.0%}: AUROC {with_interval(labels, scores)}"
+        )
+        print(f"  balanced accuracy at {DECIDED_FROM} {balanced_accuracy(labels, scores)}")
+
+
+def aggrefact(path: Path) -> dict[str, list[tuple[str, str, bool]]]:
+    """Claims, documents and labels of LLM-AggreFact by set: rows with dataset, doc, claim and label."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines)) if path.suffix == ".csv" else [json.loads(line) for line in lines]
+    sets: dict[str, list[tuple[str, str, bool]]] = collections.defaultdict(list)
+    for row in rows:
+        sets[row["dataset"]].append((row["claim"], row["doc"], int(row["label"]) == 1))
+    return sets
+
+
+def ragtruth(folder: Path) -> dict[str, list[tuple[str, str, bool]]]:
+    """Responses of RAGTruth's test part, their sources, and whether nobody marked a span of them, by task."""
+    sources: dict[str, tuple[str, str]] = {}
+    for line in (folder / "source_info.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        info = row["source_info"]
+        if isinstance(info, dict):
+            info = info["passages"] if "passages" in info else json.dumps(info, ensure_ascii=False)
+        sources[row["source_id"]] = row["task_type"], info
+    sets: dict[str, list[tuple[str, str, bool]]] = collections.defaultdict(list)
+    for line in (folder / "response.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row.get("split", "test") == "test":
+            task, source = sources[row["source_id"]]
+            sets[f"RAGTruth {task}"].append((row["response"], source, not row["labels"]))
+    return sets
 
 
 def graded(judge: LocalJudge, data: Path, limit: int) -> None:
@@ -198,7 +262,10 @@ def graded(judge: LocalJudge, data: Path, limit: int) -> None:
         odds = [support(judge.grounding(answer, passages)) for answer, passages, _ in rows[:limit]]
         known = [(p, r) for p, r in zip(odds, rows, strict=False) if p is not None]
         labels, scores = [r[2] for _, r in known], [p for p, _ in known]
-        print(f"{name}, n = {len(known)}: AUROC {with_interval(labels, scores)}")
+        print(
+            f"{name}, n = {len(known)}: AUROC {with_interval(labels, scores)}, "
+            f"balanced accuracy at {DECIDED_FROM} {balanced_accuracy(labels, scores)}"
+        )
         print(f"  share of stems: {with_interval(labels, [share(r[0], ' '.join(r[1])) for _, r in known])}")
 
 
@@ -352,6 +419,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
     parser.add_argument("--support", action="store_true", help="support only, which needs no model")
     parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
+    parser.add_argument("--board", type=Path, help="LLM-AggreFact's file or RAGTruth's folder, only")
     parser.add_argument("--time", action="store_true", help="the time only")
     parser.add_argument("--limit", type=int, default=1000, help="questions or claims of each set")
     arguments = parser.parse_args()
@@ -362,6 +430,9 @@ def main() -> None:
         graded(ModelJudge(arguments.model), arguments.data, arguments.limit)
         return
     judge = LocalJudge(model=False if arguments.words else None)
+    if arguments.board is not None:
+        board(judge, arguments.board, arguments.limit)
+        return
     if arguments.time:
         seconds(judge, arguments.data, 40)
         return
