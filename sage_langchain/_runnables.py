@@ -60,14 +60,16 @@ def query_of(value: object) -> str:
     """The question: ``value`` itself, or the first of its keys ``input``, ``query``, ``question``.
 
     Raises:
-        InputError: If it is neither a string nor a mapping with such a string.
+        InputError: If it is neither a string nor a mapping with such a string, or blank.
     """
     if isinstance(value, str):
+        if not value.strip():
+            raise InputError("the question is blank")
         return value
     if isinstance(value, Mapping):
         for key in QUERY_KEYS:
             if isinstance(value.get(key), str):
-                return str(value[key])
+                return query_of(value[key])
         raise InputError(f"a mapping needs the question as a string under one of {', '.join(QUERY_KEYS)}")
     raise InputError(f"a question is a string or a mapping that holds one, not {type(value).__name__}")
 

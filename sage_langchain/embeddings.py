@@ -5,6 +5,7 @@ from __future__ import annotations
 from langchain_core.embeddings import Embeddings
 
 from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
+from sage_core.errors import InputError
 
 
 class MiniLMEmbeddings(Embeddings):
@@ -23,7 +24,7 @@ class MiniLMEmbeddings(Embeddings):
         384
 
     Args:
-        model_name: Name or folder of a sentence-transformers model.
+        model_name: Name or folder of a sentence-transformers model; ``model`` is the same.
         device: As in torch; None chooses.
 
     Raises:
@@ -32,8 +33,15 @@ class MiniLMEmbeddings(Embeddings):
         ModelError: When embedding, for a model that cannot be loaded.
     """
 
-    def __init__(self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None) -> None:
-        self._embedder = local_embedder(model_name, device)
+    def __init__(
+        self, model_name: str | None = None, *, model: str | None = None, device: str | None = None
+    ) -> None:
+        if model_name is not None and model is not None:
+            raise InputError("model and model_name are the same: give one of them")
+        self._embedder = local_embedder(model_name or model or DEFAULT_EMBEDDER, device)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._embedder.name!r})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages: one vector of length 1 for each text."""

@@ -42,7 +42,7 @@ from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
 from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestion
 from sage_llamaindex._streams import drained
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
-from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever
+from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever, checked_question
 
 dispatcher = get_dispatcher(__name__)
 
@@ -484,15 +484,3 @@ class SageQueryEngine(RetrieverQueryEngine):
     def _with_feedback(self) -> bool:
         improves = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
         return self._options.feedback != "off" and improves
-
-
-def checked_question(question: QueryType) -> QueryType:
-    """A question that can be looked for, or a clear error."""
-    if not isinstance(question, str | QueryBundle):
-        raise InputError(f"a question is a text or a QueryBundle, not {type(question).__name__}")
-    # A vector or an image may be looked for without a word.
-    if isinstance(question, QueryBundle) and (question.embedding or question.image_path):
-        return question  # what is looked for need not be in words
-    if not (question if isinstance(question, str) else question.query_str).strip():
-        raise InputError("the question is blank")
-    return question

@@ -15,7 +15,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.tools import FunctionTool
 from typing_extensions import Self
 
@@ -241,12 +241,14 @@ class SageRetriever(BaseRetriever):
         return f"{type(self).__name__}({type(self._retriever).__name__}, words_from={self.words_from!r})"
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        checked_question(query_bundle)
         bundle = self._embedded(query_bundle)
         near = self._retriever.retrieve(bundle)
         nodes = self._merged(bundle, near, self._by_words(bundle))
         return self._postprocessor.postprocess_nodes(nodes, query_bundle) if self._select else nodes
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        checked_question(query_bundle)
         bundle = await self._aembedded(query_bundle)
         # The vector search waits for a network, the keyword search computes: side by side.
         near, by_words = await asyncio.gather(
@@ -319,6 +321,17 @@ class SageRetriever(BaseRetriever):
 
 
 _ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {"retriever_args"}
+
+
+def checked_question(question: QueryType) -> QueryType:
+    """A question that can be looked for, or a clear error."""
+    if not isinstance(question, str | QueryBundle):
+        raise InputError(f"a question is a text or a QueryBundle, not {type(question).__name__}")
+    if isinstance(question, QueryBundle) and (question.embedding or question.image_path):
+        return question  # what is looked for need not be in words
+    if not (question if isinstance(question, str) else question.query_str).strip():
+        raise InputError("the question is blank")
+    return question
 
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:

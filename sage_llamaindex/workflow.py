@@ -22,7 +22,8 @@ from sage_llamaindex._private import llm_of, output_class_of, parts_of
 from sage_llamaindex._question import Attempt, SageQuestion
 from sage_llamaindex.events import SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking
-from sage_llamaindex.query_engine import SageQueryEngine, checked_question
+from sage_llamaindex.query_engine import SageQueryEngine
+from sage_llamaindex.retriever import checked_question
 
 
 class SageQueryEvent(StartEvent):

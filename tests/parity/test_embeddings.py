@@ -6,6 +6,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import TextNode
 
 from sage_core.embedding import MiniLMEmbedder
+from sage_core.errors import InputError
 from sage_langchain import MiniLMEmbeddings
 from sage_llamaindex import MiniLMEmbedding
 
@@ -23,6 +24,13 @@ def test_langchain(expected):
     model = MiniLMEmbeddings()
     np.testing.assert_allclose(model.embed_documents(TEXTS), expected[0], atol=1e-5)
     np.testing.assert_allclose(model.embed_query(QUESTION), expected[1], atol=1e-5)
+
+
+def test_langchain_takes_the_name_under_both_of_its_names():
+    for model in (MiniLMEmbeddings(model="all-MiniLM-L6-v2"), MiniLMEmbeddings("all-MiniLM-L6-v2")):
+        assert repr(model) == "MiniLMEmbeddings('all-MiniLM-L6-v2')"
+    with pytest.raises(InputError, match="give one"):
+        MiniLMEmbeddings("a", model="b")
 
 
 async def test_llamaindex(expected):

@@ -7,8 +7,9 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import QueryBundle, TextNode
 
+from sage_core.errors import InputError
 from sage_core.text.tokens import get_counter
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
@@ -53,6 +54,19 @@ def test_retrievers_return_nothing_unless_told(index: VectorStoreIndex, store: I
         assert asked(RELEVANT) and not asked(OTHER)
         assert asked(OTHER, empty_below=None) and asked(OTHER, min_k=1)
         assert not asked(RELEVANT, empty_below=0.99)
+
+
+async def test_a_blank_question_is_an_error(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    mine, theirs = LlamaIndexRetriever.from_index(index), LangChainRetriever.from_vectorstore(store)
+    chain = create_sage_chain(ScriptedChat(replies=[]), theirs)
+    for ask in (mine.retrieve, theirs.invoke, chain.invoke, lambda text: theirs.invoke({"input": text})):
+        with pytest.raises(InputError, match="blank"):
+            ask(" \n")
+    for aask in (mine.aretrieve, theirs.ainvoke, chain.ainvoke):
+        with pytest.raises(InputError, match="blank"):
+            await aask("")
+    # What is looked for may be a vector.
+    assert mine.retrieve(QueryBundle("", embedding=MiniLMEmbedding().get_query_embedding(RELEVANT)))
 
 
 def test_postprocessor_and_compressor(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
