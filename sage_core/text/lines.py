@@ -82,7 +82,9 @@ def read_lines(text: str) -> list[Line]:
             start = offset + lead
             if raw[0] == "\ufeff":  # a byte order mark belongs to the line, and is none of its words
                 bare = bare[1:].lstrip() or bare
-            kind = kind_of_line(bare) if bare[0] in _MARKED or bare[1:2] == ")" else "text"
+            # "b. Oars" is an item; "B. Oars" may be a name.
+            lettered = bare[1:2] == ")" or (bare[1:2] == "." and bare[0].islower())
+            kind = kind_of_line(bare) if bare[0] in _MARKED or lettered else "text"
             lines.append(Line(start, start + length, bare, indent, spaced, kind))
             spaced = raw[-1] in "\f\x1c\x1d\x1e\u2029"  # a page or a paragraph ends here
         offset += len(raw)

@@ -4,6 +4,7 @@ from sage_app.documents.reader import parse_document
 from sage_app.pipeline.ingest import chunks_of
 from sage_core.segmentation import Segmenter
 from sage_core.text.continuations import Continuations
+from sage_core.text.lines import read_lines
 from sage_core.text.outline import Outline
 
 
@@ -66,3 +67,11 @@ def test_an_outline_counts_the_columns_in_its_longest_header() -> None:
     assert outline
     assert outline.contexts([(text.index("| Norte"), len(text))])[0].headings == ("Farm | Country",)
     assert outline.longest(get_counter("bert")) >= 3
+
+
+def test_letters_number_items_and_initials_do_not() -> None:
+    kinds = [
+        line.kind
+        for line in read_lines("a. Oars.\nb. Sails.\ni. Masts.\nc) Ropes.\nB. Marten spoke.\ne.g. so")
+    ]
+    assert kinds == ["item", "item", "item", "item", "text", "text"]
