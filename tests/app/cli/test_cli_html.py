@@ -38,6 +38,13 @@ def test_ask_writes_a_page_and_names_it(
     assert os.listdir(tmp_path) == ["report.html"]
 
 
+def test_a_page_names_a_gradient_only_where_one_decides(store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    for rule, named in (("gradient", True), ("FixedK(2)", False)):
+        assert run(["ask", QUESTION, "--store", str(store), "--html", str(page), "--rule", rule]) == 0
+        assert ("<dt>gradient</dt>" in page.read_text(encoding="utf-8")) is named
+
+
 def test_ask_as_json_writes_it_too(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0, "passage": 1}']) as server:

@@ -125,4 +125,5 @@ def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -
             assert done.returncode == 0, done.stderr
             shown = (done.stdout + done.stderr).decode()
             assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
-            assert "\u202e" not in shown or "--json" in arguments
+            assert "\u202e" not in shown
+            assert "--json" not in arguments or "\u202e" in json.loads(done.stdout)["question"]

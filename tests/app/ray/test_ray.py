@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sage_app.cli.main import run as main
-from sage_app.pipeline.ingest import IngestProgress, ingest
+from sage_app.pipeline.ingest import IngestProgress, Window, ingest
 from sage_app.store import ChromaStore, FolderStore, Store
 from sage_core.errors import InputError, MissingExtraError, SageError, StoreError
 from sage_core.segmentation import Segmenter
@@ -28,7 +28,7 @@ from tests.fakes.stores import fill, names
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")
 pytest.importorskip("ray.data", reason="the ray extra is not installed")
 
-from sage_app.ray import ingest_with_ray  # noqa: E402
+from sage_app.ray import _Item, _Reader, ingest_with_ray  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
@@ -303,6 +303,18 @@ def test_gpus_embed_what_other_workers_have_read(tmp_path: Path, monkeypatch: py
             assert contents(store) == contents(other)
     finally:
         ray.shutdown()
+
+
+def test_a_file_whose_reader_is_not_installed_is_skipped_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's own code, in this process: the processes of Ray have every package."""
+    docs = fill(tmp_path / "docs", {"a.txt": "The ferry leaves.", "b.html": "<p>The lamp is lit.</p>"})
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    reader = _Reader(BlankLineSegmenter(), None, True, 256, Window(256, None), 10_000)
+    results = list(reader(_Item(p, p, "", "", "") for p in (str(docs / "b.html"), str(docs / "a.txt"))))
+    assert "sage-rag[files]" in results[0].error and results[0].unopened
+    assert results[1].chunks == 1
 
 
 def test_without_a_cluster_or_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,3 +237,58 @@ async def test_questions_that_come_while_the_model_loads_leave_the_event_loop_fr
         for retrieval in (await first, await second):
             assert len(retrieval.candidates) == 6
     assert all(embedder.let_go), "the event loop stood still until the model gave up"
+
+
+NO_RIGHTS = """
+import os, sys
+from sage_app import Sage
+from sage_core.errors import SageError
+from tests.fakes.models import HashEmbedder
+from tests.fakes.stores import run
+
+store, folder = sys.argv[1:]
+try:
+    run(store, folder)  # whatever is imported late
+except SageError:
+    pass
+if os.getuid() == 0:
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+os.chmod(store, 0) if os.stat(store).st_uid == os.getuid() else None
+for act in (
+    lambda: run(store, folder),
+    lambda: run(store, folder, rebuild=True),
+    lambda: Sage(store, embedder=HashEmbedder()).retrieve("When?"),
+    lambda: Sage(store, embedder=HashEmbedder()).store.info(),
+    lambda: Sage(store, embedder=HashEmbedder()).store.documents(),
+):
+    try:
+        act()
+        print("nothing raised")
+    except SageError as error:
+        print("ours", error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
+def test_a_store_without_any_rights_is_an_error_of_our_own() -> None:
+    # Below /tmp: pytest's own folders are closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        folder, store = fill(Path(name) / "docs"), Path(name) / "store"
+        run(store, folder)
+        Path(name).chmod(0o755)
+        folder.chmod(0o755)
+        for path in folder.rglob("*"):
+            path.chmod(0o755)
+        store.chmod(0)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", NO_RIGHTS, str(store), str(folder)],
+                capture_output=True,
+                text=True,
+                cwd=Path(__file__).parents[3],
+            )
+        finally:
+            store.chmod(0o755)
+        lines = done.stdout.splitlines()
+        assert len(lines) == 5 and all(line.startswith("ours") for line in lines), done.stdout + done.stderr
