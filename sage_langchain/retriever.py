@@ -23,7 +23,7 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
 from sage_core.selection import SelectionSettings
-from sage_langchain._private import tracing_params
+from sage_langchain._private import show_reranking, tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, SageCompressor, texts_of, without_header
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
@@ -348,12 +348,15 @@ class SageRetriever(CheckedModel, BaseRetriever):
             return [_foreign(compressor, query, exact)]
         compressor = compressor.of_rewritten() if rewritten else compressor
 
-        async def arank(documents: list[Document]) -> list[Document]:
-            return await compressor.arank(documents, query)
+        def rank(documents: list[Document], config: RunnableConfig) -> list[Document]:
+            show_reranking(config, query, documents, ranked := compressor.rank(documents, query))
+            return ranked
 
-        steps = [
-            RunnableLambda(lambda documents: compressor.rank(documents, query), arank, name="sage_rerank")
-        ]
+        async def arank(documents: list[Document], config: RunnableConfig) -> list[Document]:
+            show_reranking(config, query, documents, ranked := await compressor.arank(documents, query))
+            return ranked
+
+        steps = [RunnableLambda(rank, arank, name="sage_rerank")]
         if select:
 
             def keep(documents: list[Document], config: RunnableConfig) -> list[Document]:

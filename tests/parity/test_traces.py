@@ -126,7 +126,13 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     out = asyncio.run(chain.ainvoke("bees in winter")) if awaited else chain.invoke("bees in winter")
     assert out["answer"] == "the answer"
     assert len(trace.named("retrieve_documents")) == len(trace.named("sage_rerank")) == 1
-    assert trace.parent(trace.named("sage_rerank")[0]) == "retrieve_documents"
+    (reranked,) = trace.named("sage_rerank")
+    assert trace.parent(reranked) == "retrieve_documents"
+    attributes = reranked.attributes or {}
+    assert attributes["openinference.span.kind"] == "RERANKER"
+    for side in ("input", "output"):
+        places = [k for k in attributes if k.startswith(f"reranker.{side}_documents")]
+        assert sum(k.endswith("score") for k in places) == sum(k.endswith("content") for k in places) == 4
     selected = trace.named("sage_select")
     assert [read(s, "input.value")["round"] for s in selected] == [1, 2]
     assert [len(read(s, "input.value")["scores"]) for s in selected] == [4, 4]
