@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.grounding import SageGrounding, marks_of
-    from sage_langchain.inspection import inspect, inspect_many
+    from sage_langchain.inspection import ainspect, inspect, inspect_many
     from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
@@ -31,6 +31,7 @@ __all__ = [
     "SageRetriever",
     "SageTextSplitter",
     "ScoredVectorStoreRetriever",
+    "ainspect",
     "create_sage_chain",
     "inspect",
     "inspect_many",
@@ -42,7 +43,7 @@ _HOMES = {
     "compressor": "SageCompressor",
     "embeddings": "MiniLMEmbeddings",
     "grounding": "SageGrounding marks_of",
-    "inspection": "inspect inspect_many",
+    "inspection": "ainspect inspect inspect_many",
     "pruner": "SagePruner",
     "retriever": "SageRetriever",
     "scored_search": "ScoredVectorStoreRetriever",

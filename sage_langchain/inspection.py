@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 from langchain_core.documents import Document
 from langchain_core.load import load
@@ -14,8 +14,10 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
+from typing_extensions import Unpack
 
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.text.outline import take_header
@@ -25,31 +27,32 @@ from sage_langchain.compressor import SCORE_KEY, SEARCH_SCORE_KEY
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
 
 
+class _Options(TypedDict, total=False):
+    config: RunnableConfig | None
+    evidence: str | Sequence[str]
+    top_k: int
+
+
+_Asked = str | Mapping[str, Any]
+
+
 @overload
 def inspect(
-    retriever: Runnable[Any, Any],
-    question: str | Mapping[str, Any],
-    *,
-    against: None = None,
-    config: RunnableConfig | None = None,
-    evidence: str | Sequence[str] = (),
-    top_k: int = TOP_K,
+    retriever: Runnable[Any, Any], question: _Asked, *, against: None = None, **options: Unpack[_Options]
 ) -> Inspection: ...
 @overload
 def inspect(
     retriever: Runnable[Any, Any],
-    question: str | Mapping[str, Any],
+    question: _Asked,
     *,
     against: Runnable[Any, Any],
-    config: RunnableConfig | None = None,
-    evidence: str | Sequence[str] = (),
-    top_k: int = TOP_K,
+    **options: Unpack[_Options],
 ) -> Comparison: ...
 
 
 def inspect(
     retriever: Runnable[Any, Any],
-    question: str | Mapping[str, Any],
+    question: _Asked,
     *,
     against: Runnable[Any, Any] | None = None,
     config: RunnableConfig | None = None,
@@ -81,10 +84,32 @@ def inspect(
     Raises:
         InputError: For what is no Runnable.
     """
-    first = _inspected(retriever, question, config, evidence=evidence, top_k=top_k)
-    if against is None:
-        return first
-    return Comparison(first, _inspected(against, question, config, evidence=evidence, top_k=top_k))
+    return drive(_compared(retriever, against, question, config, evidence=evidence, top_k=top_k))
+
+
+@overload
+async def ainspect(
+    retriever: Runnable[Any, Any], question: _Asked, *, against: None = None, **options: Unpack[_Options]
+) -> Inspection: ...
+@overload
+async def ainspect(
+    retriever: Runnable[Any, Any],
+    question: _Asked,
+    *,
+    against: Runnable[Any, Any],
+    **options: Unpack[_Options],
+) -> Comparison: ...
+
+
+async def ainspect(
+    retriever: Runnable[Any, Any],
+    question: _Asked,
+    *,
+    against: Runnable[Any, Any] | None = None,
+    **options: Unpack[_Options],
+) -> Inspection | Comparison:
+    """`inspect`, with ``ainvoke``."""
+    return await adrive(_compared(retriever, against, question, **options))
 
 
 def inspect_many(
@@ -106,16 +131,27 @@ def inspect_many(
     """
 
     def compared(question: str | Mapping[str, Any]) -> Comparison:
-        first = _inspected(retriever, question, config, top_k=top_k)
-        other = first.fixed_k if against is None else _inspected(against, question, config, top_k=top_k)
+        first = drive(_inspected(retriever, question, config, top_k=top_k))
+        if against is None:
+            return Comparison(first, first.fixed_k)
+        other = drive(_inspected(against, question, config, top_k=top_k))
         return Comparison(first, other)
 
     return Survey.of(map(compared, questions))
 
 
+def _compared(
+    retriever: Any, against: Any, question: _Asked, config: RunnableConfig | None = None, **options: Any
+) -> Steps[Inspection | Comparison]:
+    first = yield from _inspected(retriever, question, config, **options)
+    if against is None:
+        return first
+    return Comparison(first, (yield from _inspected(against, question, config, **options)))
+
+
 def _inspected(
-    subject: Any, question: str | Mapping[str, Any], config: RunnableConfig | None, **options: Any
-) -> Inspection:
+    subject: Any, question: _Asked, config: RunnableConfig | None, **options: Any
+) -> Steps[Inspection]:
     if not isinstance(subject, Runnable):
         raise InputError(
             f"inspect takes a retriever or chain, such as store.as_retriever(), not {type(subject).__name__}"
@@ -123,9 +159,10 @@ def _inspected(
     asked, parts = query_of(question), [*_parts(subject)]
     recorder = Recorder()
     tracer = _Tracer(recorder, [part for part in parts if isinstance(part, BaseRetriever)])
-    output = subject.invoke(question, merge_configs(config, {"callbacks": [tracer]}))
+    traced = merge_configs(config, {"callbacks": [tracer]})
+    output = yield from Call(subject.invoke, subject.ainvoke, question, traced)
     # After the run: a search inside a callback would be traced as part of it.
-    tracer.search_again()
+    yield from Compute(tracer.search_again)
     answer = None
     if isinstance(output, Mapping):
         if _are_documents(output.get("context")):
@@ -133,7 +170,7 @@ def _inspected(
         answer = text_of(output["answer"]) if "answer" in output else None
     elif not _are_documents(output):
         answer = text_of(output)
-    hidden = _hidden(tracer.searching, asked, recorder)
+    hidden = yield from Compute(_hidden, tracer.searching, asked, recorder)
     return recorder.inspection(asked, subject.get_name(), answer=answer, hidden=hidden, **options)
 
 

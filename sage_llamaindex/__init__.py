@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
-    from sage_llamaindex.inspection import inspect, inspect_many
+    from sage_llamaindex.inspection import ainspect, inspect, inspect_many
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.pruner import SagePruner
@@ -40,6 +40,7 @@ __all__ = [
     "SageRoundEvent",
     "SageSentenceEvent",
     "SageWorkflow",
+    "ainspect",
     "feedback_of",
     "inspect",
     "inspect_many",
@@ -52,7 +53,7 @@ _HOMES = {
     "evaluator": "LocalContextRelevancyEvaluator LocalFaithfulnessEvaluator",
     "events": "SageFeedbackEvent SageMarkEvent",
     "grounded": "SageGroundedEngine verdict_of",
-    "inspection": "inspect inspect_many",
+    "inspection": "ainspect inspect inspect_many",
     "node_parser": "SageNodeParser",
     "postprocessor": "SageNodePostprocessor",
     "pruner": "SagePruner",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect as signatures
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -21,8 +22,10 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import BaseSpan
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 from pydantic import Field, PrivateAttr
+from typing_extensions import Unpack
 
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
 from sage_core.selection import Selection
 from sage_llamaindex._private import without_filters
@@ -33,26 +36,18 @@ _TAG = "sage_inspect"
 _SETTINGS = ("similarity_top_k", "top_n", "similarity_cutoff", "num_queries")
 
 
+class _Options(TypedDict, total=False):
+    node_postprocessors: Sequence[BaseNodePostprocessor]
+    evidence: str | Sequence[str]
+    top_k: int
+
+
 @overload
 def inspect(
-    retriever: Any,
-    question: str,
-    *,
-    against: None = None,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    evidence: str | Sequence[str] = (),
-    top_k: int = TOP_K,
+    retriever: Any, question: str, *, against: None = None, **options: Unpack[_Options]
 ) -> Inspection: ...
 @overload
-def inspect(
-    retriever: Any,
-    question: str,
-    *,
-    against: Any,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    evidence: str | Sequence[str] = (),
-    top_k: int = TOP_K,
-) -> Comparison: ...
+def inspect(retriever: Any, question: str, *, against: Any, **options: Unpack[_Options]) -> Comparison: ...
 
 
 def inspect(
@@ -87,13 +82,24 @@ def inspect(
     Raises:
         InputError: For what is neither a retriever nor an engine.
     """
-    if against is not None:
-        options: dict[str, Any] = {"evidence": evidence, "top_k": top_k}
-        first, second = (
-            _inspected(r, question, node_postprocessors, **options) for r in (retriever, against)
-        )
-        return Comparison(first, second)
-    return _inspected(retriever, question, node_postprocessors, evidence=evidence, top_k=top_k)
+    return drive(_compared(retriever, against, question, node_postprocessors, evidence=evidence, top_k=top_k))
+
+
+@overload
+async def ainspect(
+    retriever: Any, question: str, *, against: None = None, **options: Unpack[_Options]
+) -> Inspection: ...
+@overload
+async def ainspect(
+    retriever: Any, question: str, *, against: Any, **options: Unpack[_Options]
+) -> Comparison: ...
+
+
+async def ainspect(
+    retriever: Any, question: str, *, against: Any = None, **options: Unpack[_Options]
+) -> Inspection | Comparison:
+    """`inspect`, with the coroutines of retrievers, postprocessors and engines."""
+    return await adrive(_compared(retriever, against, question, **options))
 
 
 def inspect_many(
@@ -107,14 +113,27 @@ def inspect_many(
         against: Another retriever; None: the ``top_k`` best of the first search of ``retriever``.
         top_k: As for `inspect`.
     """
-    runs = [_inspected(retriever, question, top_k=top_k) for question in questions]
-    others = [r.fixed_k if against is None else _inspected(against, r.question, top_k=top_k) for r in runs]
+    runs = [inspect(retriever, question, top_k=top_k) for question in questions]
+    others = [r.fixed_k if against is None else inspect(against, r.question, top_k=top_k) for r in runs]
     return Survey.of(map(Comparison, runs, others))
 
 
+def _compared(
+    retriever: Any,
+    against: Any,
+    question: str,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    **options: Any,
+) -> Steps[Inspection | Comparison]:
+    first = yield from _inspected(retriever, question, node_postprocessors, **options)
+    if against is None:
+        return first
+    return Comparison(first, (yield from _inspected(against, question, node_postprocessors, **options)))
+
+
 def _inspected(
-    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor] = (), **options: Any
-) -> Inspection:
+    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor], **options: Any
+) -> Steps[Inspection]:
     if not isinstance(subject, BaseRetriever | BaseQueryEngine | BaseChatEngine):
         raise InputError(
             "inspect takes a retriever, a query engine or a chat engine, such as index.as_retriever(), not "
@@ -123,17 +142,20 @@ def _inspected(
     answer = None
     with _listening() as (recorder, spans):
         if isinstance(subject, BaseRetriever):
-            nodes = subject.retrieve(question)
-            for postprocessor in postprocessors:
-                nodes = postprocessor.postprocess_nodes(nodes, QueryBundle(question))
+            nodes = yield from Call(subject.retrieve, subject.aretrieve, question)
+            for one in postprocessors:
+                bundle = QueryBundle(question)
+                nodes = yield from Call(one.postprocess_nodes, one.apostprocess_nodes, nodes, bundle)
+        elif isinstance(subject, BaseChatEngine):
+            answer = str((yield from Call(subject.chat, subject.achat, question)))
         else:
-            ask = subject.chat if isinstance(subject, BaseChatEngine) else subject.query
-            answer = str(ask(question))
+            answer = str((yield from Call(subject.query, subject.aquery, question)))
+    hidden = yield from Compute(_hidden, spans.searched, question, recorder)
     return recorder.inspection(
         question,
         type(subject).__name__,
         answer=answer,
-        hidden=_hidden(spans.searched, question, recorder),
+        hidden=hidden,
         count=text_counter().count,
         **options,
     )
@@ -275,8 +297,8 @@ class _Spans(BaseSpanHandler[BaseSpan]):
 def _name(id_: str) -> str:
     """The class in an id such as ``VectorIndexRetriever._retrieve-<uuid>``, with an unusual method."""
     owner, _, method = id_.rsplit("-", 5)[0].partition(".")
-    plain = method.lstrip("_").removeprefix("a")
-    return owner if plain in ("retrieve", "postprocess_nodes", "cut") else f"{owner}.{method.lstrip('_')}"
+    plain = re.sub("^_*a?(?=retrieve|rerank|query|postprocess|critic|feedback)|^_*", "", method)
+    return owner if plain in ("retrieve", "postprocess_nodes", "cut") else f"{owner}.{plain}"
 
 
 def _are_nodes(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """`inspect` over what LangChain itself offers: real embeddings, no part of ours."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sage_langchain import (
     MiniLMEmbeddings,
     SageCompressor,
     SageRetriever,
+    ainspect,
     create_sage_chain,
     inspect,
     inspect_many,
@@ -270,3 +272,22 @@ def test_errors_are_those_of_the_retriever(store: InMemoryVectorStore) -> None:
         inspect(Broken(), QUESTION)
     with pytest.raises(InputError, match="as_retriever"):
         inspect(store, QUESTION)  # type: ignore[arg-type]
+
+
+async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(store: InMemoryVectorStore) -> None:
+    stock = store.as_retriever(search_kwargs={"k": 4})
+    for make in (
+        lambda: stock,
+        lambda: SageRetriever.from_vectorstore(store),
+        lambda: create_sage_chain(ScriptedChat(replies=["At seven.", grade(9)]), store),
+    ):
+        expected = inspect(make(), QUESTION, evidence=EVIDENCE)
+        one, other = await asyncio.gather(
+            ainspect(make(), QUESTION, evidence=EVIDENCE), ainspect(stock, "What lives on the roof?")
+        )
+        assert [s.name for s in one.steps] == [s.name for s in expected.steps]
+        assert one.answer == expected.answer
+        assert [p.text for p in one.sent] == [p.text for p in expected.sent]
+        assert [s.name for s in other.steps] == ["VectorStoreRetriever"] and len(other.sent) == 4
+    both = await ainspect(stock, QUESTION, against=SageRetriever.from_vectorstore(store))
+    assert both.text == inspect(stock, QUESTION, against=SageRetriever.from_vectorstore(store)).text

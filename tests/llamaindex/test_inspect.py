@@ -1,5 +1,6 @@
 """`inspect` over what LlamaIndex itself offers: real embeddings, no part of ours."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -23,7 +24,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from sage_core.errors import InputError
 from sage_core.inspecting import Comparison, Inspection
-from sage_llamaindex import MiniLMEmbedding, SageQueryEngine, SageRetriever, inspect, inspect_many
+from sage_llamaindex import MiniLMEmbedding, SageQueryEngine, SageRetriever, ainspect, inspect, inspect_many
 from tests.fakes.llamaindex import ScriptedLLM, grade
 
 TEXTS = (
@@ -303,3 +304,21 @@ class Broken(VectorIndexRetriever):
 def test_what_cannot_be_inspected_is_named(index: VectorStoreIndex) -> None:
     with pytest.raises(InputError, match="as_retriever"):
         inspect(index, QUESTION)
+
+
+async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(index: VectorStoreIndex) -> None:
+    def engine() -> SageQueryEngine:
+        return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(["At seven."], [grade(9)]))
+
+    stock = index.as_retriever(similarity_top_k=4)
+    for make in (lambda: stock, lambda: SageRetriever.from_index(index), engine):
+        expected = inspect(make(), QUESTION, evidence=EVIDENCE)
+        one, other = await asyncio.gather(
+            ainspect(make(), QUESTION, evidence=EVIDENCE), ainspect(stock, "What lives on the roof?")
+        )
+        assert steps(one) == steps(expected) and one.answer == expected.answer
+        assert [p.text for p in one.sent] == [p.text for p in expected.sent]
+        assert one.text == expected.text
+        assert steps(other) == ["VectorIndexRetriever"] and len(other.sent) == 4
+    both = await ainspect(stock, QUESTION, against=SageRetriever.from_index(index))
+    assert both.text == inspect(stock, QUESTION, against=SageRetriever.from_index(index)).text
