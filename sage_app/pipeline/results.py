@@ -62,6 +62,7 @@ class Candidate:
         named_by: What names its document (`SageConfig.links`), those of higher score first.
         place: What an LLM is told before its text: title and headings, and the file where titles repeat.
         place_tokens: Length of that.
+        copies: Chunks of the same text elsewhere; it is sent once.
     """
 
     chunk: Chunk
@@ -74,6 +75,7 @@ class Candidate:
     named_by: tuple[NamedBy, ...] = ()
     place: str = ""
     place_tokens: int = 0
+    copies: tuple[Chunk, ...] = ()
 
     @property
     def tokens_sent(self) -> int:
@@ -89,6 +91,8 @@ class Candidate:
         """A JSON-ready form (an infinite score becomes None)."""
         score = self.score if self.score is not None and math.isfinite(self.score) else None
         form = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        if self.copies:
+            form["also_in"] = [{"source": c.source, "start": c.start, "end": c.end} for c in self.copies]
         if self.named_by:
             form["named_by"] = [asdict(by) for by in self.named_by]
         if self.pruned is not None:

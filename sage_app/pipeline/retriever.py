@@ -58,6 +58,7 @@ _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
 _THREADS = 32
 # Token counts of chunks kept in memory, some 150 bytes each.
+_PLACES = 3  # Of one text that an LLM is told.
 _MOST_COUNTS = 16_384
 
 
@@ -250,7 +251,7 @@ class Retriever:
             named = _named_by(links, edges, results, scores)
         order = rank_order(scores)
         tokens = self._token_counts([results[i].chunk.text for i in order])
-        places = self._passage_headers([r.chunk for r in results])
+        places = self._passage_headers(results)
         place_tokens = self._token_counts(places)
         candidates = tuple(
             Candidate(
@@ -262,6 +263,7 @@ class Retriever:
                 named_by=tuple(named.get(i, ())),
                 place=places[i],
                 place_tokens=place_tokens[i],
+                copies=results[i].copies,
             )
             for i, count in zip(order, tokens, strict=True)
         )
@@ -279,12 +281,16 @@ class Retriever:
             self.counter.name,
         )
 
-    def _passage_headers(self, chunks: Sequence[Chunk]) -> list[str]:
+    def _passage_headers(self, results: Sequence[Found]) -> list[str]:
         """What an LLM is told before each text: nothing where `SageConfig.context` is off."""
         if not self.config.context:
-            return [""] * len(chunks)
-        names = source_names({(chunk.title, chunk.source) for chunk in chunks})
-        return [passage_header(chunk.header, names.get(chunk.source)) for chunk in chunks]
+            return [""] * len(results)
+        places = [(r.chunk, *r.copies[: _PLACES - 1]) for r in results]
+        names = source_names({(chunk.title, chunk.source) for copies in places for chunk in copies})
+        return [
+            "; also ".join(filter(None, {passage_header(c.header, names.get(c.source)): 0 for c in copies}))
+            for copies in places
+        ]
 
     def _token_counts(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text: those of earlier questions are remembered."""

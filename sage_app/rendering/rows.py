@@ -91,7 +91,9 @@ def retrieval_rows(retrieval: Retrieval) -> list[Row]:
             score=candidate.score,
             share=share,
             text=candidate.chunk.text,
-            place=place_of(candidate.chunk.source, candidate.chunk.start, candidate.chunk.page),
+            place=" = ".join(
+                place_of(c.source, c.start, c.page) for c in (candidate.chunk, *candidate.copies)
+            ),
             source=candidate.chunk.source,
             tokens=candidate.tokens,
             similarity=candidate.similarity,

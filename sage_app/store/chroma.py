@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -596,7 +597,7 @@ def _live_hits(
     for text, meta, distance in rows:
         record = records.get(_DOCUMENT + meta["document"])
         words = " ".join(text.split())
-        if record is None or record["version"] != meta["version"] or words in hits:
+        if record is None or record["version"] != meta["version"]:
             continue
         start, end = meta["start"], meta["end"]
         chunk = Chunk(
@@ -611,7 +612,8 @@ def _live_hits(
             tuple(json.loads(meta.get("headings", "[]"))),
             meta.get("header", ""),
         )
-        hits[words] = Found(chunk, 1.0 - float(distance))
-        if len(hits) == n:
-            break
+        if (first := hits.get(words)) is not None:
+            hits[words] = replace(first, copies=(*first.copies, chunk))
+        elif len(hits) < n:
+            hits[words] = Found(chunk, 1.0 - float(distance))
     return list(hits.values())

@@ -62,11 +62,13 @@ class Found:
         chunk: The chunk.
         similarity: Its cosine similarity.
         by_words: Its place, from 0, among what the word index found for the question; None if it did not.
+        copies: Chunks of the same text elsewhere, as far as the search came upon them.
     """
 
     chunk: Chunk
     similarity: float
     by_words: int | None = None
+    copies: tuple[Chunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -1024,10 +1024,10 @@ def _distinct(
     distinct: dict[str, Found] = {}
     for row, cosine in hits:
         words, chunk = chunks[row]
-        if words not in distinct:
+        if (first := distinct.get(words)) is not None:
+            distinct[words] = replace(first, copies=(*first.copies, chunk))
+        elif len(distinct) < n:
             distinct[words] = Found(chunk, cosine)
-            if len(distinct) == n:
-                break
     return distinct
 
 
@@ -1072,9 +1072,7 @@ def _with_words(
     by_words = _distinct(connection, view, hits, n)
     places = {words: place for place, words in enumerate(by_words)}
     # Those that are near come first, in their order; the others follow.
-    return [
-        Found(f.chunk, f.similarity, places.get(words)) for words, f in {**near, **by_words, **near}.items()
-    ]
+    return [replace(f, by_words=places.get(words)) for words, f in {**near, **by_words, **near}.items()]
 
 
 _CHUNKS = (

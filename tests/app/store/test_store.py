@@ -272,7 +272,9 @@ def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
     with FolderStore(tmp_path / "store") as opened:
         found = opened.search(HashEmbedder().embed_query("same words"), 5)
     assert len(found) == 5
-    assert sum(f.chunk.text == "Same  words." for f in found) == 1
+    [same] = [f for f in found if f.chunk.text == "Same  words."]
+    assert {Path(c.source).name for c in (same.chunk, *same.copies)} == {f"{i}.txt" for i in range(9)}
+    assert all(c.text == "Same  words." and c.position == 0 for c in same.copies)
 
 
 # -- crashes ------------------------------------------------------------------------------------------------
