@@ -256,14 +256,20 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return self._scored(documents, scores, ordered=False, question=query)
 
     def keep(
-        self, ranked: Sequence[Document], *, k: int | None = None, callbacks: Callbacks | None = None
+        self,
+        ranked: Sequence[Document],
+        *,
+        k: int | None = None,
+        callbacks: Callbacks | None = None,
+        headed: bool = False,
     ) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given.
 
-        Why is sent as the custom event ``sage_selection``, where ``callbacks`` belong to a run.
+        With ``headed`` the tokens of title and headings count too. Why is sent as the custom event
+        ``sage_selection``, where ``callbacks`` belong to a run.
         """
         scores = [document.metadata[SCORE_KEY] for document in ranked]
-        texts = [document.page_content for document in ranked]
+        texts = texts_of(ranked)[headed]
         scale = self.scale_of(ranked)
         chosen = self.choose(scores, k=k, scale=scale, texts=texts)
         # A custom event needs a run to belong to; a bare handler has none.
@@ -382,6 +388,17 @@ def without_header(document: Document) -> Document:
         return document
     metadata = {key: value for key, value in document.metadata.items() if key != HEADER_KEY}
     return document.model_copy(update={"page_content": text, "metadata": metadata})
+
+
+def with_own_header(document: Document) -> Document:
+    """The document with a line of title and headings before its text, where its metadata have them."""
+    [text], [headed] = texts_of([document])
+    if headed == text:
+        return document
+    header = headed[: len(headed) - len(text) - 1]
+    return document.model_copy(
+        update={"page_content": headed, "metadata": {**document.metadata, HEADER_KEY: header}}
+    )
 
 
 def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:

@@ -25,7 +25,14 @@ from sage_core.ranking.named import HYBRID, NONE
 from sage_core.selection import SelectionSettings
 from sage_langchain._private import show_reranking, tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, SageCompressor, texts_of, without_header
+from sage_langchain.compressor import (
+    SCALE_KEY,
+    SCORE_KEY,
+    SageCompressor,
+    texts_of,
+    with_own_header,
+    without_header,
+)
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
 
 
@@ -56,6 +63,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
         scores: Whether the documents selected have their scores in the metadata. False for what compares
             whole documents (RAG fusion, `MultiQueryRetriever`), to which a passage with another score is
             another one. Candidates (``select=False``) always have them.
+        prepend_header: Whether the documents selected begin with a line of title and headings, and of the
+            columns where they go on with a table, as far as their metadata have them: LCEL and
+            `create_retrieval_chain` send an LLM ``page_content`` alone. ``metadata["header"]`` is that line,
+            whose tokens count; offsets are those of the text after it. Candidates (``select=False``) never
+            have it. `SageChain` tells its LLM by itself.
         k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
             ``retriever.invoke(question, k=3)``.
     """
@@ -70,6 +82,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
     scores: bool = True
+    prepend_header: bool = False
     k: int | None = Field(default=None, ge=1, strict=True)
 
     # Read by a retriever around this one.
@@ -296,7 +309,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
             documents = step.invoke(documents, config)
-        return documents if self.scores or not select else self._without_scores(documents)
+        return self._shown(documents) if select else documents
 
     async def _aget_relevant_documents(
         self,
@@ -315,7 +328,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
         documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
             documents = await step.ainvoke(documents, config)
-        return documents if self.scores or not select else self._without_scores(documents)
+        return self._shown(documents) if select else documents
+
+    def _shown(self, documents: Sequence[Document]) -> list[Document]:
+        shown = [*documents] if self.scores else self._without_scores(documents)
+        return [with_own_header(d) for d in shown] if self.prepend_header else shown
 
     def _without_scores(self, documents: Sequence[Document]) -> list[Document]:
         keys, inner = {SCORE_KEY, SCALE_KEY}, self.base_retriever
@@ -360,7 +377,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if select:
 
             def keep(documents: list[Document], config: RunnableConfig) -> list[Document]:
-                return compressor.keep(documents, k=exact, callbacks=config.get("callbacks"))
+                callbacks = config.get("callbacks")
+                return compressor.keep(documents, k=exact, callbacks=callbacks, headed=self.prepend_header)
 
             steps.append(RunnableLambda(keep, name="sage_select"))
         return steps

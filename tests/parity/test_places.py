@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from langchain_core.documents import Document
-from langchain_core.prompts import PromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as LlamaIndexDocument
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -14,9 +16,16 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from sage_app import Sage, SageConfig
 from sage_app.answers import LLMAnswerer
 from sage_core.llm import OpenAIChat
-from sage_core.text.outline import header_of, passage_header, source_names
+from sage_core.selection import FixedK
+from sage_core.text.outline import header_of, passage_header, source_names, take_header
 from sage_core.text.tokens import get_counter
-from sage_langchain import SageRetriever, create_sage_chain
+from sage_langchain import (
+    MiniLMEmbeddings,
+    SageCompressor,
+    SageRetriever,
+    SageTextSplitter,
+    create_sage_chain,
+)
 from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageQueryEngine
 from sage_llamaindex import SageRetriever as NodeRetriever
 from sage_llamaindex._places import show_places
@@ -145,13 +154,15 @@ def test_a_document_prompt_of_one_s_own_stands() -> None:
     assert "Lease" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
 
 
+ROWS = "\n".join(
+    f"| Farm {i} | {20 + i}.00 | Berth {i} is beside the crane of the north pier |" for i in range(40)
+)
+TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
+
+
 def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
-    rows = "\n".join(
-        f"| Farm {i} | {20 + i}.00 | Berth {i} is beside the crane of the north pier |" for i in range(40)
-    )
-    table = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{rows}\n"
     parser = SageNodeParser(max_tokens=100)
-    nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=table)])
+    nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=TABLE)])
     index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
     llm = ScriptedLLM.of(["51.00"])
     engine = RetrieverQueryEngine.from_args(NodeRetriever.from_index(index, max_k=1, min_k=1), llm=llm)
@@ -159,6 +170,35 @@ def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
     [sent] = response.source_nodes
     assert "Farm 31 |" in sent.text and "Dues in crowns" not in sent.text
     [prompt] = llm.asked("answer")
-    assert "Farm | Dues in crowns | Where" in prompt and table[sent.node.start_char_idx :].startswith(
+    assert "Farm | Dues in crowns | Where" in prompt and TABLE[sent.node.start_char_idx :].startswith(
         sent.text
     )
+
+
+async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
+    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
+    store = InMemoryVectorStore.from_documents(splitter.create_documents([TABLE]), MiniLMEmbeddings())
+    retriever = SageRetriever.from_vectorstore(store, prepend_header=True, max_k=1, min_k=1)
+    llm = ScriptedChat(replies=["51.00"])
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    chain = {"context": retriever | format_docs, "question": RunnablePassthrough()} | prompt | llm
+    chain.invoke("Where is Berth 31 of Farm 31?")
+    [[message]] = llm.seen
+    assert "Farm | Dues in crowns | Where" in str(message.content)
+    [sent] = await retriever.ainvoke("Where is Berth 31 of Farm 31?")
+    header, text = take_header(sent.page_content, sent.metadata)
+    assert header == "Fees > Farm | Dues in crowns | Where"
+    assert TABLE[sent.metadata["start_index"] :].startswith(text) and "Farm 31 |" in text
+    assert SageCompressor().rank([sent], "Farm 31?")[0].page_content == text  # below another of ours it goes
+    assert retriever.invoke("Farm 31?", select=False)[0].page_content in TABLE
+    # The header's tokens count.
+    count = get_counter("bert").count(sent.page_content)
+    limits = {"prepend_header": True, "min_context_tokens": 0, "min_k": 2, "rule": FixedK(2)}
+    for most, documents in ((2 * count + 10, 2), (2 * get_counter("bert").count(text) + 10, 1)):
+        one = SageRetriever.from_vectorstore(store, max_context_tokens=most, **limits)
+        assert len(one.invoke("Where is Berth 31 of Farm 31?")) == documents
+
+
+def format_docs(documents: list[Document]) -> str:
+    """As LangChain's tutorials have it."""
+    return "\n\n".join(document.page_content for document in documents)
