@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from langchain_core import callbacks
@@ -160,9 +160,10 @@ class Session(Question[Document]):
         # Whose numbers these are is known from who wrote them, not from their range.
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self.sizes(documents)
-        self.loop = FeedbackLoop(
-            scores, scale, source.selecting(self.parts.feedback), sizes=sizes, question=self.text
-        )
+        config, profile = source.selecting(self.parts.feedback), getattr(self.parts.llm, "profile", None)
+        window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
+        config = replace(config, selection=config.selection.within(window))
+        self.loop = FeedbackLoop(scores, scale, config, sizes=sizes, question=self.text)
         self._first = self.loop.first_selection
         self.load_check()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer, Generation
 from llama_index.core.response_synthesizers.context_only import ContextOnly
@@ -36,6 +37,7 @@ from sage_core.selection import Selection
 from sage_core.verify import AnswerMark
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
+from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import (
     AsyncTokenReplay,
     TokenReplay,
@@ -165,7 +167,15 @@ class SageQuestion(Question[NodeWithScore]):
     def _loop(self) -> FeedbackLoop:
         self.load_check()
         ranking, sizes = self._ranking, self.sizes(self.pool.items)
-        return FeedbackLoop(ranking.scores, ranking.scale, self.config, sizes=sizes, question=self.text)
+        config = replace(self.config, selection=self.config.selection.within(self._window))
+        return FeedbackLoop(ranking.scores, ranking.scale, config, sizes=sizes, question=self.text)
+
+    @property
+    def _window(self) -> int | None:
+        """Tokens that the LLM reads, where LlamaIndex knows them."""
+        metadata = getattr(llm_of(self._parts.synthesizer), "metadata", None)
+        window = getattr(metadata, "context_window", None)
+        return None if window == DEFAULT_CONTEXT_WINDOW else window
 
     # Candidates
 

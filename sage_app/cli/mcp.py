@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_REQUEST_BYTES = 8 * 2**20  # Of a request over HTTP; the library refuses bodies over 4 MB.
-
 EXAMPLES = """
 \b
 Examples:
@@ -205,7 +203,7 @@ def _serve_http(server: Any, port: int) -> None:
         # With its sockets open, uvicorn would otherwise log an error and end the process.
         config = uvicorn.Config(
             app,
-            http=limited_protocol(_REQUEST_BYTES),
+            http=limited_protocol(8 * 2**20),  # the library refuses bodies over 4 MB
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,

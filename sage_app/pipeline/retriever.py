@@ -58,7 +58,6 @@ _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
 _THREADS = 32
 # Token counts of chunks kept in memory, some 150 bytes each.
-_PLACES = 3  # Of one text that an LLM is told.
 _MOST_COUNTS = 16_384
 
 
@@ -285,7 +284,7 @@ class Retriever:
         """What an LLM is told before each text: nothing where `SageConfig.context` is off."""
         if not self.config.context:
             return [""] * len(results)
-        places = [(r.chunk, *r.copies[: _PLACES - 1]) for r in results]
+        places = [(r.chunk, *r.copies[:2]) for r in results]  # more would say less
         names = source_names({(chunk.title, chunk.source) for copies in places for chunk in copies})
         return [
             "; also ".join(filter(None, {passage_header(c.header, names.get(c.source)): 0 for c in copies}))

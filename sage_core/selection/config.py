@@ -17,7 +17,14 @@ from sage_core.selection.cut import (
     select,
     token_floor,
 )
-from sage_core.selection.rules import Rule, RuleName, resolve_rule, rule_from_data, rule_to_data
+from sage_core.selection.rules import (
+    MOST_TOKENS_OF_TWO,
+    Rule,
+    RuleName,
+    resolve_rule,
+    rule_from_data,
+    rule_to_data,
+)
 from sage_core.selection.scales import Scale
 
 
@@ -106,6 +113,15 @@ class SelectionConfig:
     def counts_tokens(self) -> bool:
         """Whether `select` makes use of the candidates' tokens."""
         return bool(self.effective_min_context_tokens) or self.max_context_tokens is not None
+
+    def within(self, window: int | None) -> SelectionConfig:
+        """With half of an LLM's window as ceiling, where there is none; prompt and answer have the rest."""
+        if window is None or self.max_context_tokens is not None:
+            return self
+        by_itself = self.rule == "auto" and self.effective_min_context_tokens  # has a ceiling of its own
+        if by_itself and window // 2 >= MOST_TOKENS_OF_TWO:
+            return self
+        return replace(self, max_context_tokens=max(window // 2, 1))
 
     def select(
         self,

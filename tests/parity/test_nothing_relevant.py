@@ -7,9 +7,11 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
+from llama_index.core.llms import LLMMetadata
 from llama_index.core.schema import QueryBundle, TextNode
 
 from sage_core.errors import InputError
+from sage_core.selection import FixedK
 from sage_core.text.tokens import get_counter
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
@@ -138,3 +140,27 @@ def test_a_ceiling_in_tokens_holds_at_both_doors(index: VectorStoreIndex, store:
     assert len(nodes) < len(LlamaIndexRetriever.from_index(index).retrieve(RELEVANT))
     assert sum(tokens_of(nodes)) <= 30
     assert sum(get_counter("bert").count_many([d.page_content for d in documents])) <= 30
+
+
+class SmallLLM(ScriptedLLM):
+    """An LLM that says how much it reads."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(context_window=1_000, num_output=10)
+
+
+@pytest.mark.parametrize(("given", "most"), [({}, 500), ({"max_context_tokens": 300}, 300)])
+def test_half_of_a_small_window_is_a_ceiling(given: dict[str, int], most: int) -> None:
+    settings: dict[str, Any] = {"rule": FixedK(12), **given}
+    texts = [f"{text} " * 8 for text in TEXTS]  # 1,200 tokens
+    index = VectorStoreIndex([TextNode(text=t) for t in texts], embed_model=MiniLMEmbedding())
+    engine = SageQueryEngine.from_index(index, llm=SmallLLM.of(["At seven."], [grade(9)]), **settings)
+    nodes = engine.query(RELEVANT).source_nodes
+    assert most / 2 < sum(tokens_of(nodes)) <= most
+    store = InMemoryVectorStore.from_texts(texts, MiniLMEmbeddings())
+    for window, limit in ((1_000, most), (8_000, given.get("max_context_tokens", 1_600))):
+        chat = ScriptedChat(replies=["At seven.", grade(9)], profile={"max_input_tokens": window})
+        documents = create_sage_chain(chat, store, **settings).invoke(RELEVANT)["context"]
+        tokens = sum(get_counter("bert").count_many([d.page_content for d in documents]))
+        assert limit / 2 < tokens <= limit
