@@ -38,7 +38,7 @@ def listen_locally(port: int) -> socket.socket:
 def limited_protocol(most_bytes: int, connection_seconds: float | None = None) -> type[asyncio.Protocol]:
     """Uvicorn's protocol with limits: it waits for a request, and reads its body, without end.
 
-    A connection is closed that brings more than ``most_bytes`` in a request, or is ``connection_seconds`` old.
+    A connection ends that brings more than ``most_bytes`` in a request, or is ``connection_seconds`` old.
     """
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
