@@ -87,20 +87,6 @@ def inspect(
     return drive(_compared(retriever, against, question, config, evidence=evidence, top_k=top_k))
 
 
-@overload
-async def ainspect(
-    retriever: Runnable[Any, Any], question: _Asked, *, against: None = None, **options: Unpack[_Options]
-) -> Inspection: ...
-@overload
-async def ainspect(
-    retriever: Runnable[Any, Any],
-    question: _Asked,
-    *,
-    against: Runnable[Any, Any],
-    **options: Unpack[_Options],
-) -> Comparison: ...
-
-
 async def ainspect(
     retriever: Runnable[Any, Any],
     question: _Asked,

@@ -85,16 +85,6 @@ def inspect(
     return drive(_compared(retriever, against, question, node_postprocessors, evidence=evidence, top_k=top_k))
 
 
-@overload
-async def ainspect(
-    retriever: Any, question: str, *, against: None = None, **options: Unpack[_Options]
-) -> Inspection: ...
-@overload
-async def ainspect(
-    retriever: Any, question: str, *, against: Any, **options: Unpack[_Options]
-) -> Comparison: ...
-
-
 async def ainspect(
     retriever: Any, question: str, *, against: Any = None, **options: Unpack[_Options]
 ) -> Inspection | Comparison:

@@ -194,11 +194,7 @@ def _serve_http(server: Any, port: int) -> None:
     import uvicorn
 
     # No tool remembers anything: a session would be memory that nobody gives back.
-    if _is_mcp_1():
-        server.settings.stateless_http = True
-        app = server.streamable_http_app()
-    else:
-        app = server.streamable_http_app(stateless_http=True)
+    app = server.streamable_http_app(**({} if _is_mcp_1() else {"stateless_http": True}))
     with listen_locally(port) as listening:
         # With its sockets open, uvicorn would otherwise log an error and end the process.
         config = uvicorn.Config(
@@ -234,7 +230,7 @@ def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
     described: dict[str, Any] = {"instructions": INSTRUCTIONS, "log_level": "WARNING"}
     server: Any
     if _is_mcp_1():
-        server = _module("").FastMCP("sage-rag", **described)
+        server = _module("").FastMCP("sage-rag", stateless_http=True, **described)
     else:
         server = import_module("mcp.server").MCPServer("sage-rag", version=__version__, **described)
     _describe_parameters()

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
+from sage_app.store.chunks import Chunk
 from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
 from sage_core.selection import Scale, rank_order, to_ratio_scale
 from sage_core.selection.scales import usable_scores
@@ -91,9 +92,7 @@ def retrieval_rows(retrieval: Retrieval) -> list[Row]:
             score=candidate.score,
             share=share,
             text=candidate.chunk.text,
-            place=" = ".join(
-                place_of(c.source, c.start, c.page) for c in (candidate.chunk, *candidate.copies)
-            ),
+            place=" = ".join(map(place_of, (candidate.chunk, *candidate.copies))),
             source=candidate.chunk.source,
             tokens=candidate.tokens,
             similarity=candidate.similarity,
@@ -163,10 +162,9 @@ def reason_counts(view: SegmentationView) -> dict[BoundaryReason, int]:
     return {reason: count for reason, count in counts.items() if count}
 
 
-def place_of(source: str, start: int, page: int | None) -> str:
+def place_of(chunk: Chunk) -> str:
     """The document's name, and the page or offset, on one safe line."""
-    where = f"p. {page}" if page else str(start)
-    return f"{one_line(PurePath(source).name)}:{where}"
+    return f"{one_line(PurePath(chunk.source).name)}:{f'p. {chunk.page}' if chunk.page else chunk.start}"
 
 
 def citations(answer: Answer, marks: Sequence[AnswerMark]) -> list[int | None]:

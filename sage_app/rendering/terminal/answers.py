@@ -92,7 +92,7 @@ def _footnotes(answer: Answer, marks: Sequence[AnswerMark], numbers: Sequence[in
             continue
         chunk = answer.retrieval.candidates[number - 1].chunk
         line = Text(f"[{number}] ", style="bold", no_wrap=True, overflow="ellipsis")
-        line.append(place_of(chunk.source, chunk.start, chunk.page), style="not bold cyan")
+        line.append(place_of(chunk), style="not bold cyan")
         quote = one_line(mark.evidence.of(texts[mark.passage]))
         lines[number] = line.append(f"  {quote}", style="not bold dim")
     footnotes = [lines[number] for number in sorted(lines)]
