@@ -4,6 +4,8 @@ Usage: python scripts/make_images.py
 
 - `report.png`: what `sage-rag ask --html` makes of the sample documents and a question of the demo, with the
   defaults. Needs the extras of `make install` and a browser (SAGE_BROWSER, or chromium on the path).
+- `inspect.png`: what `inspect` of LlamaIndex shows of a stock retriever and ours, over one index of the sample
+  documents.
 - `recall.svg`: recall by tokens of context, from the table "Inside LlamaIndex and LangChain" of
   `benchmarks/RESULTS.md`, whose figures the README repeats.
 
@@ -22,7 +24,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 MADE = datetime(2025, 1, 1, 12)
-REPORT = re.compile(r"!\[[^\]]*\]\(images/report\.png\)")
 ROWS = {
     "LlamaIndex stock": "LlamaIndex stock",
     "the same index, SageRetriever": "+ SageRetriever",
@@ -40,15 +41,20 @@ def main() -> None:
 
     (IMAGES / "recall.svg").write_text(recall_svg(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        alt, report = make_report(Path(scratch))
         browser = playwright.chromium.launch(executable_path=browser_program())
         page = browser.new_page(viewport={"width": 720, "height": 690})
-        page.goto(report.as_uri())
-        page.screenshot(path=str(IMAGES / "report.png"))
+        for name, shown_in, make in (
+            ("report", "cli", make_report),
+            ("inspect", "llamaindex", make_inspection),
+        ):
+            alt, file = make(Path(scratch))
+            page.goto(file.as_uri())
+            page.screenshot(path=str(IMAGES / f"{name}.png"))
+            page_file = ROOT / "docs" / f"{shown_in}.md"
+            picture = re.compile(rf"!\[[^\]]*\]\(images/{name}\.png\)")
+            text = picture.sub(f"![{alt}](images/{name}.png)", page_file.read_text(encoding="utf-8"))
+            page_file.write_text(text, encoding="utf-8")
         browser.close()
-    page_file = ROOT / "docs" / "cli.md"
-    text = page_file.read_text(encoding="utf-8")
-    page_file.write_text(REPORT.sub(f"![{alt}](images/report.png)", text), encoding="utf-8")
 
 
 def make_report(folder: Path) -> tuple[str, Path]:
@@ -66,6 +72,30 @@ def make_report(folder: Path) -> tuple[str, Path]:
     likely = f"{verdict.probability:.0%} likely right, " if verdict and verdict.probability else ""
     sent = f"{len(answer.sources)} of {len(answer.retrieval.candidates)} passages, {answer.tokens} tokens"
     return f"A report: the answer, {likely}with the sentence it is from; {sent} sent", report
+
+
+def make_inspection(folder: Path) -> tuple[str, Path]:
+    """What the picture shows, with its figures, and the page of `inspect` with a stock retriever and ours."""
+    from llama_index.core import Document, VectorStoreIndex
+
+    from sage_app.cli.demo import QUESTIONS, documents_folder
+    from sage_app.documents import read_document
+    from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageRetriever, inspect
+
+    documents = [
+        Document(text=read_document(path).text, metadata={"file_name": path.name})
+        for path in sorted(documents_folder().iterdir())
+    ]
+    nodes = SageNodeParser().get_nodes_from_documents(documents)
+    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
+    stock, ours = index.as_retriever(similarity_top_k=4), SageRetriever.from_index(index)
+    found = inspect(stock, QUESTIONS[2][1], against=ours)
+    alone = len(found.only_second), len(found.only_first)
+    page = found.save(folder / "inspect.html")
+    return (
+        f"Two retrievers compared: {alone[0]} passages only ours sends, {alone[1]} only the stock one",
+        page,
+    )
 
 
 def results() -> dict[str, list[float]]:
