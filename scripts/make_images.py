@@ -4,8 +4,8 @@ Usage: python scripts/make_images.py
 
 - `report.png`: what `sage-rag ask --html` makes of the sample documents and a question of the demo, with the
   defaults. Needs the extras of `make install` and a browser (SAGE_BROWSER, or chromium on the path).
-- `inspect.png`: what `inspect` of LlamaIndex shows of a stock retriever and ours, over one index of the sample
-  documents.
+- `inspect.png`: what `inspect` of LlamaIndex shows of a stock retriever and ours, over one index of the
+  sample documents.
 - `recall.svg`: recall by tokens of context, from the table "Inside LlamaIndex and LangChain" of
   `benchmarks/RESULTS.md`, whose figures the README repeats.
 
