@@ -143,6 +143,8 @@ class SageRetriever(BaseRetriever):
             # The caller's retriever keeps its own top k.
             self._retriever = copy.copy(retriever)
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
+            if postprocessor is None:  # a small index has no more nodes, and no setting would bring any
+                self._postprocessor._reported_few = True
         if words == "off":
             return
         if nodes is not None:

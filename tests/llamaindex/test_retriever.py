@@ -77,6 +77,14 @@ class Fixed(BaseRetriever):
         return [NodeWithScore(node=n, score=0.5 - 0.01 * i) for i, n in enumerate(nodes()[:5])]
 
 
+def test_a_small_index_is_no_reason_for_a_warning(caplog):
+    index = VectorStoreIndex(nodes()[:2], embed_model=HashEmbedding())
+    assert len(SageRetriever.from_index(index).retrieve(QUESTION)) == 2
+    assert not caplog.records
+    SageNodePostprocessor().postprocess_nodes(index.as_retriever().retrieve(QUESTION), query_str=QUESTION)
+    assert "nothing to select from" in caplog.text
+
+
 def test_over_any_retriever():
     found = SageRetriever(Fixed(), nodes=nodes(), select=False).retrieve(QUESTION)
     assert PART in [n.text for n in found] and len(found) > 5
