@@ -168,7 +168,10 @@ def test_the_site_lists_every_page():
                 yield from leaves(child)
 
     pages = {str(Path(p).relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
-    assert set(leaves(config["nav"])) == pages
+    order = list(leaves(config["nav"]))
+    assert set(order) == pages
+    in_readme = re.findall(r"\]\(docs/([\w-]+\.md)\) ·", (ROOT / "README.md").read_text("utf-8"))
+    assert in_readme == [page for page in order if "/" not in page], "one order in README and navigation"
 
 
 def test_the_workflow_and_ci_run_targets_that_exist():
