@@ -114,19 +114,24 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
         for first, end in tables(sentences.lines)
         for start, _ in row_groups(sentences.lines, first, end)[1:]
     }
+    messages = {line for line, level in sentences.levels.items() if level == 0}
+    quoted = any(line.quote for line in sentences.lines)
+    depths = [sentences.lines[line].quote for line in sentences.at] if quoted else []
     result: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
         between = _between(kinds[index], kinds[index + 1], breaks, layout)
-        depth, own = (sentences.lines[sentences.at[i]].quote for i in (index, index + 1))
         if sentences.at[index + 1] in groups:
             between = layout.heading
         elif breaks > 1 and text[spans[index].end - 1] in _ENDS and _begins_anew(text, spans[index + 1]):
             between = _NEW_SCENE
-        if own > depth and kinds[index] != "heading":
+        if depths and depths[index] < depths[index + 1] and kinds[index] != "heading":
             between = layout.heading  # what is quoted next, and answered below
-        message = sentences.levels.get(sentences.at[index + 1]) == 0 and sentences.begins_line(index + 1)
-        if message and kinds[index] != "heading":
+        if (
+            sentences.at[index + 1] in messages
+            and sentences.begins_line(index + 1)
+            and kinds[index] != "heading"
+        ):
             between = APART
         if breaks and not between and _answers(text, spans[index], spans[index + 1]):
             between = _REPLY - value

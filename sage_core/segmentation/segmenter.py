@@ -68,8 +68,8 @@ class Segmenter:
 
     For every text: each chunk is an exact slice, chunks are ordered and do not overlap, every character that
     is not white space is in exactly one, and none has more than ``max_tokens`` tokens by ``counter``. (A
-    single character of more tokens than that is a chunk of its own.) The object can be pickled and used from
-    several threads.
+    single character of more tokens than that is a chunk of its own, and by default a table may have twice
+    as many.) The object can be pickled and used from several threads.
 
     Examples:
         >>> text = "The ferry leaves at seven. It returns at noon.\n\nBees need flowers all summer."
@@ -159,7 +159,7 @@ class Segmenter:
 
     @property
     def max_tokens(self) -> int:
-        """Hard limit of a chunk, in tokens of ``counter``."""
+        """Hard limit of a chunk, in tokens of ``counter``; by default, twice that for a whole table."""
         return self._limits.max_tokens
 
     @property
