@@ -179,19 +179,20 @@ def _why(values: Sequence[float]) -> str:
 
 def _false_quotation(text: str, material: ParsedPassages) -> bool:
     """Whether a claim quotes what the passages do not hold."""
-    inner = [flat_words(quoted) for quoted in QUOTED.findall(text)]
-    return any(len(q.split()) >= _QUOTE_WORDS and f" {q} " not in material.flat for q in inner)
+    return any(
+        len(flat.split()) >= _QUOTE_WORDS
+        and f" {flat} " not in material.flat
+        and f" {exact_words(q)} " not in material.exact  # which has rows with their headers
+        for q in QUOTED.findall(text)
+        if (flat := flat_words(q))
+    )
 
 
 def _verbatim(text: str, material: ParsedPassages, quoted: bool) -> bool:
-    """Whether the passages hold a claim of some length word for word, its numbers sign for sign.
-
-    Of a list or row that is quoted, each part has to stand there.
-    """
+    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
     if not quoted and len(flat_words(text).split()) < _VERBATIM_WORDS:
         return False
-    parts = re.split(r"; |: ", text) if quoted else [text]
-    there = all(f" {exact} " in material.exact for part in parts if (exact := exact_words(part)))
+    there = f" {exact_words(text)} " in material.exact
     return there and not _false_quotation(text, material)
 
 
