@@ -13,6 +13,7 @@ import json
 import logging
 import secrets
 import socket
+import sys
 import threading
 import time
 import webbrowser
@@ -20,6 +21,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache, partial
+from html import escape
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +34,7 @@ from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.errors import InputError, SageError, StoreError
+from sage_core.inspecting.page import whole_page
 from sage_core.ranking.named import HYBRID, offline_rerankers
 
 if TYPE_CHECKING:
@@ -66,6 +71,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+INSPECT_POLICY = POLICY.replace("style-src 'self'", "style-src 'unsafe-inline'").replace(
+    "form-action 'none'", "form-action 'self'"
+)
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -89,6 +97,14 @@ def serve(
         bool, typer.Option("--no-browser", help="Only print the address, do not open it.")
     ] = False,
     settings: cli.SettingsOption = None,
+    retriever: Annotated[
+        str | None,
+        cli.option(
+            "Also inspect a retriever, engine or chain of LlamaIndex or LangChain of yours.",
+            "MODULE:NAME",
+            False,
+        ),
+    ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     base_url: cli.BaseUrlOption = None,
     timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
@@ -105,20 +121,53 @@ def serve(
 
     cli.require_packages(embedder, store=store)
     loaded = cli.load_settings(settings, embedder)
+    inspected = None if retriever is None else inspector(retriever)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     with closing(open_store(store)) as opened, listen_locally(port) as listening:
-        _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser)
+        _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser, inspected=inspected)
     return 0
 
 
-def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> None:
+def inspector(name: str) -> Callable[[str], str]:
+    """What makes the page of `inspect` for a question, with the retriever that ``module:name`` names.
+
+    The adapters of the frameworks know it: entry points of the group ``sage_rag.inspectors``.
+
+    Raises:
+        InputError: Where there is no such module or name.
+    """
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"--retriever {name}: {error}; name it as my_app:retriever") from error
+
+    def inspected(question: str) -> str:
+        problem: SageError = InputError("no adapter of LlamaIndex or LangChain is installed")
+        for entry in entry_points(group="sage_rag.inspectors"):
+            try:
+                return str(entry.load()(found, question)._repr_html_())
+            except SageError as error:
+                problem = error
+        raise problem
+
+    return inspected
+
+
+_Inspected = Callable[[str], str]
+
+
+def _serve(
+    workbench: Workbench, listening: socket.socket, *, browser: bool, inspected: _Inspected | None = None
+) -> None:
     """Serve until Ctrl-C."""
     import uvicorn
 
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
-        make_app(workbench, token, port),
+        make_app(workbench, token, port, inspected=inspected),
         http=limited_protocol(2 * _JSON_BYTES, _CONNECTION_SECONDS),
         log_level="warning",
         access_log=False,
@@ -132,6 +181,8 @@ def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> 
     cli.say(f"sage-rag playground: {address}")
     if problem := workbench.info({})["problem"]:
         cli.say(problem, "yellow")
+    if inspected is not None:
+        cli.say(f"Inspector of the retriever: {address}inspect")
     cli.say("Ctrl-C stops it. Whoever has this address can read the store: do not pass it on.")
     if browser:
         opening = threading.Timer(0.5, partial(webbrowser.open, address))
@@ -301,7 +352,13 @@ def _text(data: Mapping[str, Any], name: str, most: int) -> str:
 
 
 def make_app(
-    workbench: Workbench, token: str, port: int, *, seconds: float = SECONDS, workers: int = _WORKERS
+    workbench: Workbench,
+    token: str,
+    port: int,
+    *,
+    seconds: float = SECONDS,
+    workers: int = _WORKERS,
+    inspected: _Inspected | None = None,
 ) -> Starlette:
     """The application: ``token`` begins every path, and ``port`` stands in every Host header.
 
@@ -324,6 +381,8 @@ def make_app(
     for name in ("info", "document", "segment", "search"):
         endpoint = partial(endpoints.json, work=getattr(workbench, name))
         routes.append(Route(f"/api/{name}", endpoint, methods=["POST"]))
+    if inspected is not None:
+        routes.append(Route("/inspect", partial(endpoints.page, work=inspected)))
     hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost"))
     return Starlette(
         routes=[Mount(f"/{token}", routes=routes)],
@@ -348,7 +407,10 @@ class _Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+                headers = dict(HEADERS)
+                if scope["path"].endswith("/inspect"):  # brings its style with it, and asks by a form
+                    headers["content-security-policy"] = INSPECT_POLICY
+                own = [(k.encode(), v.encode()) for k, v in headers.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
@@ -402,6 +464,18 @@ class _JsonEndpoint:
         except (ValueError, RecursionError):
             return _problem(400, "a JSON object is needed")
         return await self._done(partial(work, data))
+
+    async def page(self, request: Request, work: _Inspected) -> Response:
+        """A form, and below it what was done with the question in it."""
+        from starlette.responses import HTMLResponse
+
+        question = request.query_params.get("question", "")[:MOST_QUESTION]
+        field = f'<input name="question" size="60" value="{escape(question)}"><button>Inspect</button>'
+        shown = await self._done(partial(work, question)) if question.strip() else None
+        if shown is not None and shown.status_code != 200:
+            return shown
+        below = "" if shown is None else str(json.loads(bytes(shown.body)))
+        return HTMLResponse(whole_page("sage-rag inspector", f"<form>{field}</form>{below}"))
 
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response
