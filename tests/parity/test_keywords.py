@@ -24,7 +24,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from sage_core.errors import InputError
-from sage_core.selection import SelectionConfig
+from sage_core.selection import FixedK, SelectionConfig
 from sage_langchain import SageCompressor, SageTextSplitter, create_sage_chain
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
@@ -114,6 +114,28 @@ def test_a_setting_of_the_selection(door: str, name: str) -> None:
     assert SELECTING[door](**(alone or {"selection": expected})) == expected
 
 
+# Doors that grade.
+GRADING: dict[str, Callable[..., Any]] = {
+    "SageQueryEngine": lambda **s: SageQueryEngine(
+        an_index().as_retriever(), get_response_synthesizer(llm=MockLLM()), **s
+    ),
+    "SageQueryEngine.from_args": lambda **s: SageQueryEngine.from_args(
+        an_index().as_retriever(), llm=MockLLM(), **s
+    ),
+    "SageQueryEngine.from_index": lambda **s: SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s),
+    "SageQueryEngine.from_query_engine": lambda **s: SageQueryEngine.from_query_engine(stock_engine(), **s),
+    "create_sage_chain": lambda **s: create_sage_chain(lambda _: "yes", a_store(), **s),
+}
+
+
+@pytest.mark.parametrize("door", GRADING)
+def test_a_critic_by_its_name(door: str) -> None:
+    for name in ("llm", "local", "auto"):
+        assert GRADING[door](critic=name) is not None
+    with pytest.raises(InputError, match="locla"):
+        GRADING[door](critic="locla")
+
+
 ONE = MetadataFilters(filters=[MetadataFilter(key="i", value=3)])
 QUESTION = "When does the ferry leave?"
 
@@ -130,6 +152,16 @@ def of_engine(**arguments: Any) -> list[str]:
 def of_store(**arguments: Any) -> list[str]:
     retriever = ChainRetriever.from_vectorstore(a_store(), **arguments)
     return [d.page_content for d in retriever.invoke(QUESTION)]
+
+
+def test_candidates_are_what_the_search_brings() -> None:
+    nodes = SageRetriever.from_index(an_index(), candidates=3, words="off").unselected().retrieve(QUESTION)
+    retriever = ChainRetriever.from_vectorstore(a_store(), candidates=3, words="off")
+    assert len(nodes) == len(retriever.invoke(QUESTION, select=False)) == 3
+    engine = SageQueryEngine.from_index(
+        an_index(), llm=MockLLM(), candidates=3, rule=FixedK(9), retriever_args={"words": "off"}
+    )
+    assert len(engine.query(QUESTION).source_nodes) == 3
 
 
 @pytest.mark.parametrize(
