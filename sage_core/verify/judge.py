@@ -22,6 +22,7 @@ from sage_core.verify.answerability import AnswerLocation, locate_answer
 from sage_core.verify.claims import CITATION, MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.entailment import Entailment
+from sage_core.verify.foreign import foreign_claim
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
 from sage_core.verify.support import VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
@@ -179,7 +180,9 @@ class LocalJudge:
         claims: list[Claim] = []
         for span, counts in zip(spans, rows, strict=True):
             if counts is None:
-                claims.append(unread_claim(answer, span))
+                claims.append(
+                    unread_claim(answer, span) if readable else foreign_claim(answer, span, material)
+                )
                 continue
             odds = log_odds_of("grounding", counts.values)
             if logits is not None:

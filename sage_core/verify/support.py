@@ -32,8 +32,8 @@ _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45
 _EVIDENCE_SENTENCES = 4
 _LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
 _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
-_VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
-_VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
+VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
+VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
 ROW_REASON = "as its row of the table says"
@@ -82,7 +82,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     # The first rule that holds bounds the probability and gives the reason.
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
     if verbatim:
-        reason, least = VERBATIM_REASON, _VERBATIM
+        reason, least = VERBATIM_REASON, VERBATIM
     elif _false_quotation(text, material):
         reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
     elif about is not material and _most_held(own, material) > _most_held(own, about):
@@ -190,7 +190,7 @@ def _false_quotation(text: str, material: ParsedPassages) -> bool:
 
 def _verbatim(text: str, material: ParsedPassages, quoted: bool) -> bool:
     """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
-    if not quoted and len(flat_words(text).split()) < _VERBATIM_WORDS:
+    if not quoted and len(flat_words(text).split()) < VERBATIM_WORDS:
         return False
     there = f" {exact_words(text)} " in material.exact
     return there and not _false_quotation(text, material)
