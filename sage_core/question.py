@@ -6,6 +6,7 @@ that each framework has. Between the two everything happens here, once for all.
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from itertools import pairwise
@@ -99,7 +100,9 @@ class Question(ABC, Generic[T]):
 
     def load_check(self) -> None:
         """Make the check without an LLM that the settings ask for. Call it early: it may load a model."""
-        self._local = local_check(self.config, self.text, self.passages, texts=self.stored)
+        own = weakref.proxy(self)  # else a cycle keeps the store's files open
+        passages, stored = (lambda s: own.passages(s)), (lambda s: own.stored(s))
+        self._local = local_check(self.config, self.text, passages, texts=stored)
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer, grade and search to the loop's end."""

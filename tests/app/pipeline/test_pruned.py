@@ -98,7 +98,7 @@ def test_what_is_sent_judged_and_counted_is_pruned(folder: Path):
 
 
 def test_later_rounds_are_pruned_too_and_the_result_is_that_of_the_best(folder: Path):
-    recorder = Recorder(Verdict(3, 1), Verdict(9, 0))
+    recorder = Recorder(Verdict(3, 1), Verdict(9, 0, passage=1))
     with sage(
         folder, recorder, feedback=FeedbackConfig(selection=SelectionConfig(min_k=1, gradient=0.99))
     ) as pruning:
