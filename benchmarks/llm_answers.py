@@ -199,7 +199,11 @@ ARMS: dict[str, Any] = {
     "Sage": doors.open_sage,
 }
 OURS = tuple(arm for arm, opened in ARMS.items() if "stock" not in arm and opened is not fusion)
-STOCK = (doors.LLAMAINDEX, FUSION, doors.LANGCHAIN)
+STOCK = {
+    doors.LLAMAINDEX: "stock LlamaIndex",
+    FUSION: "LlamaIndex with BM25",
+    doors.LANGCHAIN: "stock LangChain",
+}
 EVERY = (NOTHING, *ARMS, ORACLE, FILLED)
 
 
@@ -493,7 +497,8 @@ class Run:
             gold = question.row["answers"][0]
             prompts = [self.prompt(name, arm, question, budget) for arm in arms]
             keys = [prompt_key(self.reader.name, p, gold) for p in prompts]
-            new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in self.scores.rows}
+            read = {k for k in keys if k in self.scores.rows and (self.scores.rows[k][2] or not write)}
+            new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in read}
             if new:
                 made = self.reader.answer(list(new.values()), gold, write)
                 for key, value in zip(new, made, strict=True):
@@ -602,8 +607,11 @@ def report(name: str, budget: int, corpus: Corpus, found: dict[str, Floats], see
         f"the evidence {gain[ORACLE].mean():+.2f} {interval(oracle, 2)}"
         + ("" if np.percentile(oracle, 2.5) > 0 else ": this reader cannot measure here")
     )
-    heads = ["nats", "% of the evidence's gain", *(f"points over {s.split(':')[0]}" for s in STOCK)]
-    heads += ["contained", "F1", "3-grams", "ms of search"]
+    if np.percentile(oracle, 2.5) <= 0:
+        return
+    heads = ["nats", "% of the evidence's gain", *(f"points over {s}" for s in STOCK.values())]
+    written = any(rows[:, 3].any() for rows in found.values())  # not with --no-text
+    heads += ["contained", "F1", "3-grams"] * written + ["ms of search"]
     print(f"\n| | {' | '.join(heads)} |\n" + "|---" * (len(heads) + 1) + "|")
     share = {arm: 100 * gain[arm].mean() / gain[ORACLE].mean() for arm in found}
     for arm, rows in found.items():
@@ -615,7 +623,7 @@ def report(name: str, budget: int, corpus: Corpus, found: dict[str, Floats], see
                 cells.append(f"{share[arm] - share[stock]:+.0f} {interval(ahead)}")
             else:
                 cells.append("")
-        cells += [f"{v:.2f}" for v in rows[:, 1:4].mean(0)] + [f"{1000 * rows[:, 4].mean():.0f}"]
+        cells += [f"{v:.2f}" for v in rows[:, 1:4].mean(0)] * written + [f"{1000 * rows[:, 4].mean():.0f}"]
         print(f"| {arm} | {' | '.join(cells)} |")
 
 
