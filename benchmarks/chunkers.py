@@ -35,12 +35,15 @@ def located(text: str, chunks: Iterable[str]) -> list[Span]:
 
 
 def overlapping(text: str, chunks: Sequence[str]) -> list[Span]:
-    """The same of chunks that may overlap."""
+    """The same of chunks that may overlap; where a text repeats itself, the last place that leaves no gap."""
     spans: list[Span] = []
-    start = -1
+    start, end = -1, 0
     for bare in filter(None, map(str.strip, chunks)):
-        start = text.index(bare, start + 1)
-        spans.append(Span(start, start + len(bare)))
+        gap = len(text) - end - len(text[end:].lstrip())
+        near = text.rfind(bare, start + 1, end + gap + len(bare))
+        start = near if near >= 0 else text.index(bare, start + 1)
+        end = start + len(bare)
+        spans.append(Span(start, end))
     return spans
 
 
