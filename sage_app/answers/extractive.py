@@ -38,7 +38,10 @@ _HALF = 0.5  # Of a question's words, by rarity: a sentence with them may answer
 _SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
 _LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
 
-
+_TIME = re.compile(
+    r"(?i)\b(?:spring|summer|autumn|winter|morning|noon|afternoon|evening|night|midnight|dawn|dusk|daily|every|"
+    r"after|before|until|during|while|when|once|always|never)\b"
+)
 _FILE_MARKS = re.compile(r"(?m)^[ \t]*(?:>[> ]*|#{1,6} |\|?(?:[ \t]*:?-{3,}:?[ \t]*\|)+[ \t-]*$)|`+")
 _SHOWN_PASSAGES = 3
 _MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
@@ -59,8 +62,10 @@ def plain_text(text: str) -> str:
 
 
 def _has_number(question: str, text: str) -> bool:
-    """Whether a text has a number or a date where the question asks for one."""
-    return NUMBER not in question_words(question) or NUMBER in stems(text)
+    """Whether a text has a number or a date where the question asks for one; any time where it asks when."""
+    if NUMBER not in question_words(question) or NUMBER in stems(text):
+        return True
+    return re.search(r"(?i)\bwhen\b", question) is not None and _TIME.search(text) is not None
 
 
 def sentences_of(context: Sequence[str]) -> list[Sentence]:
