@@ -285,10 +285,15 @@ def _answer_with_page(
 
 def _settings_of(sage: Sage) -> dict[str, object]:
     """The settings behind an answer, by name, for the page."""
+    from sage_core.selection.rules import PAPER_GRADIENT
+
     feedback = sage.config.feedback
+    selection = feedback.selection
+    if selection.rule == "gradient" and selection.gradient is None:
+        selection = selection.updated(gradient=PAPER_GRADIENT)
     return {
         "candidates": sage.config.candidates,
-        **{name: value for name, value in feedback.selection.to_dict().items() if value is not None},
+        **{name: value for name, value in selection.to_dict().items() if value is not None},
         "max_rounds": feedback.max_rounds,
         "accept_score": feedback.accept_score,
         "embedding model": sage.embedder.name,
