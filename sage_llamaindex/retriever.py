@@ -165,7 +165,7 @@ class SageRetriever(BaseRetriever):
         Args:
             index: Any index. Nothing in it is changed, and no vector is made again.
             retriever_args: For ``index.as_retriever``; `STOCK_ARGUMENTS` such as ``filters`` can as well be
-                given directly.
+                given directly. Those of the class, such as ``words``, are its own here too.
             kwargs: As for the class.
 
         Raises:
@@ -178,7 +178,10 @@ class SageRetriever(BaseRetriever):
             )
         stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
         fetched = kwargs.get("candidates", CANDIDATES)
-        retriever = index.as_retriever(**{"similarity_top_k": fetched, **stock, **(retriever_args or {})})
+        more = dict(retriever_args or {})
+        # LlamaIndex takes any argument in silence.
+        kwargs |= {name: more.pop(name) for name in _OWN & more.keys()}
+        retriever = index.as_retriever(**{"similarity_top_k": fetched, **stock, **more})
         follow_new_nodes(retriever)
         return cls(retriever, **{"callback_manager": callback_manager_of(index), **kwargs})
 
@@ -322,6 +325,7 @@ class SageRetriever(BaseRetriever):
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
 
 
+_OWN = frozenset({"words", "links", "nodes", "words_path"})
 _ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {"retriever_args"}
 
 
