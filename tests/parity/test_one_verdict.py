@@ -150,7 +150,7 @@ def test_what_no_passage_supports_needs_a_passage_that_the_critic_names() -> Non
 
 def test_grade_and_support_are_shown_as_one() -> None:
     verdict = settled(Verdict(9), "How long?", WRONG[0][2], DOCUMENTS)
-    assert grade_words(verdict) == "not accepted by the local judge, no LLM"
+    assert grade_words(verdict) == "not accepted by the local judge"
     assert "0 of 1 statement supported by the passages, 1 contradicted by them" in support_words(
         verdict.marks
     )

@@ -72,7 +72,7 @@ def test_a_contradicted_answer_is_not_accepted(door: Any, tmp_path: Path) -> Non
     assert result.stop_reason != "accepted" and verdict.score < 9
     assert verdict.source == verdict.vetoed_by == "local judge", "no critic is asked"
     assert "55" in verdict.reason and "40" in verdict.reason
-    assert grade_words(verdict) == "not accepted by the local judge, no LLM"
+    assert grade_words(verdict) == "not accepted by the local judge"
     assert "not accepted by local judge" in format_trace(result)
     assert FeedbackResult.from_dict(result.to_dict()) == result
 

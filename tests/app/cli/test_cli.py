@@ -95,7 +95,7 @@ def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_ask_prunes_on_request(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain, pruned = (
-        as_json(capsys, "ask", QUESTION, "--store", store, *option)["retrieval"]
+        as_json(capsys, "ask", QUESTION, "--store", store, "--rule", "FixedK(8)", *option)["retrieval"]
         for option in ([], ["--prune"])
     )
     assert not any("pruned" in chunk for chunk in plain["candidates"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sage_app.pipeline.sage import Sage
-from sage_core.selection import Scale
+from sage_core.selection import Scale, SelectionConfig
 from sage_core.selection.rules import FixedK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage
@@ -60,7 +60,8 @@ def test_no_round_goes_over_the_budget(store: Path) -> None:
 
     budget = 40
     with LLMServer(script) as server:
-        bounds = {"min_k": 1, "max_k": None, "gradient": 0.95, "max_context_tokens": budget}
+        bounds = {"min_k": 1, "max_k": None, "max_context_tokens": budget}
+        bounds["selection"] = SelectionConfig(gradient=0.95)
         with make(store, url=server.base_url, **bounds) as sage:
             answer = sage.ask(QUESTION)
     retrieval = answer.retrieval

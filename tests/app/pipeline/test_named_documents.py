@@ -16,6 +16,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import HybridReranker
+from sage_core.selection import Gradient
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill, run
 
@@ -197,7 +198,7 @@ class Critic:
         self.needed = needed
 
     def generate(self, question: str, context: Sequence[str], **_: object) -> tuple[str, TokenUsage]:
-        return "an answer", TokenUsage(1, 1, 1)
+        return "The owner raised goats.", TokenUsage(1, 1, 1)
 
     def judge(
         self, question: str, context: Sequence[str], answer: str, **_: object
@@ -206,7 +207,7 @@ class Critic:
 
 
 def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
-    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "min_context_tokens": None}
+    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "rule": Gradient(0.51)}
     with small_sage(tmp_path / "store", reranker=Shared(), answerer=Critic("goats"), **settings) as sage:
         sage.ingest(fill(tmp_path / "docs", TEXTS))
         answer = sage.ask(QUESTION)
