@@ -85,8 +85,9 @@ _OWN = tuple(field.name for field in fields(EngineOptions))
 OPTIONS = LOOP_SETTINGS.union(_OWN)
 _SELECTION = frozenset(SelectionSettings.__annotations__)
 
-# Names of `RetryQueryEngine`.
+# Names of `RetryQueryEngine`, and of other postprocessors.
 RENAMED = {
+    **SageNodePostprocessor._advice,
     "max_retries": "use `max_rounds`, which counts the first answer too: max_retries + 1",
     "evaluator": "use `critic`, which takes an evaluator as well",
     "query_evaluator": "use `critic`, which takes an evaluator as well",

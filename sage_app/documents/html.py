@@ -399,6 +399,8 @@ _NO_LANGUAGE = frozenset(["default", "none", "text", "plaintext", "notranslate",
 _CONTACT = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,63}\.\w"
     r"|(?i:\b(?:tel|phone|fax|mobile|telefon|fon|call)\b[^\d\n]{0,20}\d)"
+    r"|(?i:\b(?:address|adresse|anschrift)\b[^\n]{0,80}\d|(?:stra(?:ß|ss)e|str\.|platz|gasse) ?\d)"
+    r"|(?i:\d[\w.,' -]{1,40}\b(?:street|st|road|rd|avenue|ave|lane)\b)"
     r"|(?<!\d)(?:\+\d|\(?0\d)[\d ()/.-]{5,20}\d|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}"
     r"|(?i:\b(?:mon|tue|wed|thu|fri|sat|sun|montag|freitag|mo|fr|sa|daily|täglich)\w{0,6}\b[^\n]{0,40}\d)"
 )
@@ -537,7 +539,8 @@ def _contacts(page: _Page) -> list[str]:
     footers = page.footers
     within = _nearest_above(page.elements, footers.__contains__) if footers else {}
     lines: dict[str, None] = {}
-    for element in page.elements:
+    # Whole addresses first: of one within a footer the street alone would be taken out.
+    for element in sorted(page.elements, key=lambda each: each.tag != "address"):
         is_address = element.tag == "address" and element in within and element not in page.unseen
         if not is_address and (element not in footers or element in within):
             continue

@@ -30,7 +30,7 @@ from sage_core.text.tokens import without_lone_surrogates
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 7
+READER_VERSION = 8
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -40,13 +40,12 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SNIFF_BYTES = 65_536
-# A gigabyte of text takes 2 GB of memory; what is made of values and markup takes seven times its size, and
-# what is read in a process of its own is in the memory of both.
-_MAX_TEXT_BYTES = 2_000_000_000
-_MAX_BYTES: dict[Kind, int] = {
-    **dict.fromkeys(ISOLATED, 500_000_000),
-    **dict.fromkeys(("html", "csv", "json", "notebook", "rst", "email", "rtf"), 200_000_000),
-}
+# Text of long lines takes twice its size of memory, of lines of 20 characters 16 times; what is made of
+# values and markup takes seven times, and what is read in a process of its own is in the memory of both.
+_MAX_FILE_BYTES = 500_000_000
+_MAX_BYTES: dict[Kind, int] = dict.fromkeys(
+    ("html", "csv", "json", "notebook", "rst", "email", "rtf"), 200_000_000
+)
 _PLACES, _PLACE_BYTES = 16, 4096  # looked at beyond the head
 _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
@@ -121,7 +120,7 @@ def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
             may_be_binary = encoding is None and kind not in ISOLATED and not _is_marked(head)
             if may_be_binary and 0 in head:
                 return head
-            if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_TEXT_BYTES)):
+            if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_FILE_BYTES)):
                 size = f"{status.st_size:,} bytes, over {limit // 1_000_000:,} MB"
                 raise InputError(f"{shortened(path)} has {size}: split it")
             if may_be_binary and (hole := _hole(file, status.st_size)):
@@ -170,8 +169,8 @@ def read_document(path: PathArgument, *, encoding: str | None = None) -> Documen
             else the page's own declaration (HTML), else Windows-1252.
 
     Raises:
-        InputError: Where the file cannot be read, is binary or holds no text; is larger than 2 GB, 500 MB
-            (PDF and office files) or 200 MB (HTML, RTF, mail, reStructuredText and values); for PDF, office
+        InputError: Where the file cannot be read, is binary or holds no text; is larger than 500 MB,
+            or 200 MB (HTML, RTF, mail, reStructuredText and values); for PDF, office
             files and mail also where reading takes more than 2 GB of memory, or too much CPU time.
         MissingExtraError: For HTML, Word and PDF files without the ``files`` extra, and for spreadsheets,
             slides, RTF and OpenDocument files without ``office``.

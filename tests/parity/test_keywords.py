@@ -195,6 +195,7 @@ def test_the_mode_of_the_search_reaches_the_store() -> None:
     ("call", "advice"),
     [
         (lambda: of_index(similarity_top_k=5), "candidates=.*max_k="),
+        (lambda: of_engine(top_n=3), "max_k"),
         (lambda: of_index(retriever_arg={}), "SageRetriever.*'retriever_args'"),
         (lambda: of_index(similarity_cutoff=0.7), "SageRetriever.*Threshold"),
         (lambda: of_store(score_threshold=0.7), "Threshold"),

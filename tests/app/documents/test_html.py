@@ -149,9 +149,11 @@ def test_contact_lines_of_a_footer_are_kept_once() -> None:
     page = """<main><h1>The inn</h1><p>Write to desk@inn.example for a room with a view over the harbor.</p></main>
     <footer><nav><a href="/">Home</a> <a href="/c">Contact</a></nav><div class="footer-contact">Call us:<br>01632 960 123</div>
     <p>Open <b>Mon-Fri 9-17</b></p><p>desk@inn.example</p><address>4 Pier Road<br>Nordhafen</address>
+    <p>Office: 12 Quay Street, Nord</p><p>Am Kai: Hafenstraße 5</p><p>Over 90 guests a year stay in the old house.</p>
     <p>© 2019-2024 The inn. All rights reserved. <a href="/p">Privacy</a></p><p hidden>+44 20 7946 0000</p></footer>"""
     text = read_html(page).text
-    kept = ["Call us:", "01632 960 123", "Open Mon-Fri 9-17", "4 Pier Road", "Nordhafen"]
+    kept = ["4 Pier Road", "Nordhafen", "Call us:", "01632 960 123", "Open Mon-Fri 9-17"]
+    kept += ["Office: 12 Quay Street, Nord", "Am Kai: Hafenstraße 5"]
     assert text.endswith("harbor.\n\n" + "\n\n".join(kept))
     assert text.count("desk@inn.example") == 1
     assert_linear(lambda size: read_html("<p>a</p>" + "<footer><p>01632 960 123</p>" * size * 60), size=3)

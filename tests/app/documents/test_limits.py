@@ -170,7 +170,7 @@ def test_no_kind_is_read_beyond_its_limit(
 ) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(file(suffix, 1_000))
-    limits = {"_MAX_BYTES": dict.fromkeys(reader._MAX_BYTES, 100), "_MAX_TEXT_BYTES": 100}
+    limits = {"_MAX_BYTES": dict.fromkeys(reader._MAX_BYTES, 100), "_MAX_FILE_BYTES": 100}
     for name, value in limits.items():
         monkeypatch.setattr(reader, name, value)
     with pytest.raises(InputError, match=rf"a\{suffix}' has .* split it"):
@@ -184,9 +184,9 @@ def test_a_sparse_file_is_binary_and_not_read(tmp_path: Path, suffix: str, size:
     with path.open("wb") as out:
         out.write(file(suffix, 70_000)[: 2**16])
         out.truncate(size)
-    if size <= reader._MAX_BYTES.get(KINDS[suffix], reader._MAX_TEXT_BYTES):
+    if size <= reader._MAX_BYTES.get(KINDS[suffix], reader._MAX_FILE_BYTES):
         assert len(read_bytes(path)) <= 4096
-    with pytest.raises(InputError, match=r"binary|over 200 MB"):
+    with pytest.raises(InputError, match=r"binary|over [25]00 MB"):
         read_document(path)
 
 
