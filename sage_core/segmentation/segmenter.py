@@ -22,6 +22,7 @@ from sage_core.segmentation.chunker import chunks, english_trust
 from sage_core.segmentation.layout import Layout, breaks
 from sage_core.segmentation.limits import Limits, Size, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
+from sage_core.segmentation.models.grams import gram_probabilities
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
 from sage_core.text.blocks import classified
@@ -29,7 +30,7 @@ from sage_core.text.callables import function_fingerprint
 from sage_core.text.lines import Line
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
-from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, without_lone_surrogates
+from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, in_english, without_lone_surrogates
 
 _ALGORITHM = 7  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
@@ -78,8 +79,8 @@ class Segmenter:
         ['The ferry leaves at seven. It returns at noon.', 'Bees need flowers all summer.']
 
     Args:
-        model: ``"default"`` (bundled), a folder with a trained model, or any ``BoundaryModel``. Loaded on
-            first use.
+        model: ``"default"`` (bundled; texts that are not English are judged by one that knows no words), a
+            folder with a trained model, or any ``BoundaryModel``. Loaded on first use.
         target_tokens: Mean size of the chunks of a text: a number of tokens, or ``"sentence"`` (35),
             ``"passage"`` (80) or ``"section"`` (250). A text is then cut into its length over the target, at
             the gaps that the model minds least. Default: at most half of ``max_tokens``, less where the
@@ -131,6 +132,7 @@ class Segmenter:
         self._source = model
         # Only the bundled models are known to be English.
         self._english = isinstance(model, str) and (model == "default" or model in bundled_models())
+        self._any_language = model == "default"  # by another model where a text is not English
         self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
         self._warned = False
         self._lock = threading.Lock()
@@ -309,7 +311,7 @@ class Segmenter:
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
         clean, spans, _ = self._sentences(text)
-        probabilities = self._score_gaps([[clean[a:b] for a, b in spans]])[0][0]
+        probabilities = self._score_gaps([[clean[a:b] for a, b in spans]], [self._is_foreign(clean)])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], probabilities.tolist(), strict=True)]
 
     def explain(self, text: str) -> SegmentationView:
@@ -352,18 +354,18 @@ class Segmenter:
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         documents = [self._sentences(text) for text in texts]
+        foreign = [self._is_foreign(text) for text, _, _ in documents]
         probabilities, counts = self._score_gaps(
-            [[text[a:b] for a, b in spans] for text, spans, _ in documents]
+            [[text[a:b] for a, b in spans] for text, spans, _ in documents], foreign
         )
         if counts is None:
-            counts = self._lengths([(text, spans) for text, spans, _ in documents])
+            flat = iter(self._lengths([(text, spans) for text, spans, _ in documents]))
+            counts = [list(itertools.islice(flat, len(spans))) for _, spans, _ in documents]
         result: list[list[Span]] = []
-        done = 0
-        for (text, spans, read), values in zip(documents, probabilities, strict=True):
-            lengths = counts[done : done + len(spans)]
-            done += len(spans)
-            trust = english_trust(text) if self._english else 1.0
-            own = self._foreign_lengths(text, spans)
+        for document, values, lengths, other in zip(documents, probabilities, counts, foreign, strict=True):
+            text, spans, read = document
+            trust = english_trust(text) if self._english and not (other and self._any_language) else 1.0
+            own = self._foreign_lengths(text, spans) if other else None
             # A chunk may look like another language than its text, and is then of another size.
             sums = own is None and getattr(self.counter, "additive", False)
             settings = self._limits, self.counter, self.layout
@@ -394,24 +396,40 @@ class Segmenter:
             what,
         )
 
-    def _score_gaps(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
-        """P(same) of all gaps; and all sentences' lengths where the model counts as the counter does."""
+    def _is_foreign(self, text: str) -> bool:
+        """Whether another model, or other sizes, are for this text than for an English one."""
+        return (self._any_language or isinstance(self.counter, BertCounter)) and not in_english(text)
+
+    def _score_gaps(
+        self, documents: list[list[str]], foreign: list[bool]
+    ) -> tuple[list[NDArray[np.float32]], list[list[int]] | None]:
+        """P(same) of all gaps; and sentences' lengths where the model counts as the counter does.
+
+        Of texts that another model judges the lengths are left to `_foreign_lengths`.
+        """
         model, counter = self.model, self.counter
-        if not any(documents):
-            return [np.zeros(0, np.float32) for _ in documents], []
-        if isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
-            probabilities, lengths = model.probabilities_and_lengths(documents)
-            widths = np.fromiter((len(text) for document in documents for text in document), np.int64)
-            return probabilities, np.maximum(np.maximum(lengths, -(-widths // CHARS_PER_TOKEN)), 1).tolist()
-        return model.probabilities(documents), None
+        elsewhere = [other and self._any_language for other in foreign]
+        own = [[] if other else document for document, other in zip(documents, elsewhere, strict=True)]
+        lengths: list[list[int]] | None = None
+        if not any(own):
+            probabilities = [np.zeros(0, np.float32) for _ in own]
+            lengths = [[] for _ in own] if isinstance(counter, BertCounter) else None
+        elif isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
+            probabilities, counts = model.probabilities_and_lengths(own)
+            widths = np.fromiter((len(text) for document in own for text in document), np.int64)
+            sizes = iter(np.maximum(np.maximum(counts, -(-widths // CHARS_PER_TOKEN)), 1).tolist())
+            lengths = [list(itertools.islice(sizes, len(document))) for document in own]
+        else:
+            probabilities = model.probabilities(own)
+        for index in itertools.compress(range(len(own)), elsewhere):
+            probabilities[index] = gram_probabilities(documents[index])
+        return probabilities, lengths
 
     def _foreign_lengths(self, text: str, spans: list[Span]) -> list[int] | None:
-        """What there is to read in each sentence of a text that is not English; None if it is."""
-        if not spans or not isinstance(self.counter, BertCounter):
+        """What there is to read in each sentence of a text that is not English, where the counter knows."""
+        if not isinstance(self.counter, BertCounter):
             return None
-        sizes = self.counter.count_parts(text, (text[a:b] for a, b in spans))
-        if sizes is None:
-            return None
+        sizes = self.counter.foreign_sizes(text[a:b] for a, b in spans)
         return [max(n, -(-(b - a) // CHARS_PER_TOKEN), 1) for n, (a, b) in zip(sizes, spans, strict=True)]
 
     def _lengths(self, documents: list[tuple[str, list[Span]]]) -> list[int]:

@@ -18,13 +18,13 @@ _K1, _B = 1.5, 0.75
 
 # Vowel signs and other marks belong to the letter before them, which `\w` does not know. The ranges also hold
 # some signs of punctuation that stand by themselves.
-_MARKS = (
+MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a"
     "\u07a6-\u07b0\u0816-\u082d\u08d3-\u0963\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ecd"
     "\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u1049\u1056-\u109d\u135d-\u135f\u1712-\u1734\u17b4-\u17d3"
 )
 _ASCII_WORD = re.compile(r"\w+")
-_WORD = re.compile(rf"\w[\w{_MARKS}]*")
+_WORD = re.compile(rf"\w[\w{MARKS}]*")
 # Written or left out as one likes: points of vowels, the line that stretches an Arabic word, and joiners.
 _OPTIONAL = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670\u0640\u200c\u200d]")
 _STOP_WORDS = """
@@ -41,7 +41,7 @@ UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003134f]+"
 )
-_CHARACTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
+_CHARACTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 # Only from where a word begins: from each of its letters, a word of 100,000 letters would take minutes.
 _COMPOUND = re.compile(r"(?<!\w)\w+(?:[-./:_+]\w+)+")
 # Words from which on the shares of small words decide whether a text is English.

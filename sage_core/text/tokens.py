@@ -25,6 +25,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 
 
+def in_english(text: str) -> bool:
+    """Whether a text, or the sample that is read of a long one, looks like English."""
+    return is_english(sample(text), _LEAST_WORDS)
+
+
 @runtime_checkable
 class TokenCounter(Protocol):
     """Counts the tokens of a text. Special tokens (``[CLS]``, ``</s>``) are never counted.
@@ -145,16 +150,12 @@ class BertCounter(_Counter):
         """Size of each text."""
         pieces = _wordpiece()
         return [
-            (pieces.count if is_english(sample(text), _LEAST_WORDS) else pieces.reading_size)(
-                without_lone_surrogates(text)
-            )
+            (pieces.count if in_english(text) else pieces.reading_size)(without_lone_surrogates(text))
             for text in texts
         ]
 
-    def count_parts(self, text: str, parts: Iterable[str]) -> list[int] | None:
-        """Sizes of parts of a text in its language, which a part may not show; None if that is English."""
-        if is_english(sample(text), _LEAST_WORDS):
-            return None
+    def foreign_sizes(self, parts: Iterable[str]) -> list[int]:
+        """Sizes of parts of a text that is not English, which a part may not show."""
         return list(map(_wordpiece().reading_size, parts))
 
 

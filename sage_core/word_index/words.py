@@ -33,7 +33,7 @@ COMMON, COMMON_LEAST = 0.05, 2_000
 # Of a question that is a whole text.
 _MAX_TERMS = 64
 # Raised with a change of the tables or of `index_terms`: an index made before is made again.
-WORDS_VERSION = 3
+WORDS_VERSION = 4
 # Ids that a filter is asked about at once.
 _FILTERED = 128
 _WAIT_SECONDS = 30.0
