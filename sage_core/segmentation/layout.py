@@ -127,11 +127,7 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
             between = _NEW_SCENE
         if depths and depths[index] < depths[index + 1] and kinds[index] != "heading":
             between = layout.heading  # what is quoted next, and answered below
-        if (
-            sentences.at[index + 1] in messages
-            and sentences.begins_line(index + 1)
-            and kinds[index] != "heading"
-        ):
+        if sentences.at[index + 1] in messages and sentences.begins_line(index + 1):
             between = APART
         if breaks and not between and _answers(text, spans[index], spans[index + 1]):
             between = _REPLY - value

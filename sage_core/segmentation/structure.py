@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.segmentation.layout import NEXT_MEETING, Sentences
@@ -24,6 +24,7 @@ _QUOTES = '"“”„«»'
 _SPEECH = re.compile(r"[,!?][\"”“»«]\s")  # a title or a term in quotes is no speech
 _ASKED = re.compile(r"[?][\"”“»«]")
 _DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
+_QUESTION_LINE = re.compile(r"(?<=\n\n)[^\n]{2,120}[?？](?:\*\*|__)?[ \t\r]*\n[ \t]*\S")
 _ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
 _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
 _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
@@ -38,6 +39,7 @@ _CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
 _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
 
 _STRUCTURED = frozenset(("item", "table", "clause", "code"))
+_UnitOfLines = Callable[[int, int], tuple[int, int]]
 _HEADING, _CLAUSE, _ITEM = 0, 100, 200  # ranks: an outer one ends what an inner one opened
 
 
@@ -95,22 +97,27 @@ def whole_tables(
 
 def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     """First and last sentence of everything that should stay in one piece."""
-    at = sentences.at
     first_in: dict[int, int] = {}
     last_in: dict[int, int] = {}
-    for index, line in enumerate(at):
+    for index, line in enumerate(sentences.at):
         first_in.setdefault(line, index)
         last_in[line] = index
+
+    def unit(first: int, last: int) -> tuple[int, int]:
+        """First and last sentence of a range of lines; (0, 0), which is no unit, where none begins there."""
+        members = [line for line in range(first, last + 1) if line in first_in]
+        return (first_in[members[0]], last_in[members[-1]]) if members else (0, 0)
+
     heads: list[tuple[int, int]] = []  # what a line that ends with a colon may lead in
-    yield from _table_units(sentences, first_in, last_in, heads)
-    yield from _code_units(sentences, first_in, last_in, heads)
+    yield from _table_units(sentences, unit, heads)
+    yield from _code_units(sentences, unit, heads)
     outline = _Outline(sentences)
     yield from outline.units
     yield from outline.lists
     heads += outline.lists
     yield from _dialogue(sentences)
-    yield from _warnings(sentences, dict(heads))
-    yield from _mail(sentences, first_in, last_in)
+    yield from _warnings(sentences, outline.lists)
+    yield from _mail(sentences, unit)
     starts = dict(heads)
     for index in range(len(sentences.kinds) - 1):
         leads = sentences.kinds[index] == "lead" or (
@@ -125,19 +132,13 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
 
 
 def _table_units(
-    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
+    sentences: Sentences, unit: _UnitOfLines, heads: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Tables with their caption, groups of rows, names of columns with the first rows."""
-
-    def unit_of(first: int, last: int) -> tuple[int, int]:
-        members = [line for line in range(first, last + 1) if line in first_in]
-        return (first_in[members[0]], last_in[members[-1]]) if members else (0, 0)
-
     for first, end in tables(sentences.lines):
-        members = [line for line in range(first, end) if line in first_in]
-        if not members:
+        whole = unit(first, end - 1)
+        if whole[1] == 0:
             continue
-        whole = (first_in[members[0]], last_in[members[-1]])
         if whole[0] and not sentences.lines[first].spaced:
             yield whole[0] - 1, whole[1]
         if (caption := _caption_above(sentences, whole[0])) < whole[0]:
@@ -146,16 +147,15 @@ def _table_units(
         head = head_of(sentences.lines, first, end)
         groups = row_groups(sentences.lines, first, end)
         for start, stop in groups:
-            yield unit_of(start, stop - 1)
-            yield unit_of(max(start, stop - 2), stop - 1)
+            yield unit(start, stop - 1)
+            yield unit(max(start, stop - 2), stop - 1)
         # The names of columns with the first group, or two rows, or one; and no row left alone at the end.
         if groups:
-            yield whole[0], unit_of(first, groups[0][1] - 1)[1]
+            yield unit(first, groups[0][1] - 1)
         for rows in (2, 1):
-            with_rows = [line for line in members if line < max(head, first + 1) + rows]
-            yield whole[0], last_in[with_rows[-1]]
+            yield unit(first, min(end, max(head, first + 1) + rows) - 1)
         if not groups:
-            yield first_in[members[-2:][0]], whole[1]
+            yield unit(max(first, end - 2), end - 1)
         heads.append(whole)
 
 
@@ -174,7 +174,8 @@ class _Outline:
         self.sentences = sentences
         self.terms = _terms(sentences)
         levels = sorted(sentences.levels.values())
-        self.outermost = levels[0] if levels else 0
+        # The one outermost heading is the title.
+        self.title = levels[0] if levels and levels.count(levels[0]) == 1 else 0
         self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
         self.styles: list[tuple[str, int]] = []  # mark and indentation of the lists that are open
         self.opened = -_FEW  # the last heading or clause
@@ -216,7 +217,7 @@ class _Outline:
             self.opened = index
         self._close(rank, index)
         self._end_list(index)
-        if _CLAUSE < rank < _ITEM or (rank < _CLAUSE and rank > self.outermost):
+        if _CLAUSE < rank < _ITEM or (rank < _CLAUSE and rank > self.title):
             self.open.append((rank, index))
 
     def _depth(self, line: Line) -> int:
@@ -264,10 +265,10 @@ def _terms(sentences: Sentences) -> set[int]:
     """Sentences that begin a definition or a question with its answer: at least two lines are made alike."""
     places = [
         index
-        for index in range(len(sentences.spans))
+        for index, span in enumerate(sentences.spans)
         if sentences.begins_line(index)
         and sentences.lines[sentences.at[index]].kind == "text"
-        and _DEFINITION.match(sentences.text, *sentences.spans[index])
+        and (_DEFINITION.match(sentences.text, *span) or _QUESTION_LINE.match(sentences.text, span.start))
     ]
     if len(places) < 2:
         return set()
@@ -304,8 +305,10 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
         question, first = first, index
 
 
-def _warnings(sentences: Sentences, starts: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """A warning with the step above it that it is part of, or else with the steps below it."""
+def _warnings(sentences: Sentences, lists: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """A warning with the step above it that it is part of, or else with the steps below or above it."""
+    starts = dict(lists)
+    ends = {last: first for first, last in lists}
     for index, span in enumerate(sentences.spans):
         if not (sentences.begins_line(index) and _WARNING.match(sentences.text, *span)):
             continue
@@ -327,16 +330,22 @@ def _warnings(sentences: Sentences, starts: dict[int, int]) -> Iterator[tuple[in
             below += 1
         if below in starts:
             yield index, starts[below]
+        elif index - 1 in ends:
+            yield ends[index - 1], last
+            yield above, last
 
 
-def _mail(
-    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int]
-) -> Iterator[tuple[int, int]]:
+def _mail(sentences: Sentences, unit: _UnitOfLines) -> Iterator[tuple[int, int]]:
     """Signatures; and what is quoted, from its last paragraph on, with the first paragraph of the reply."""
     for first, last in signatures(sentences.lines):
-        members = [line for line in range(first, last + 1) if line in first_in]
-        if members:
-            yield first_in[members[0]], last_in[members[-1]]
+        yield unit(first, last)
+    for index in range(1, len(sentences.spans) - 1 if 0 in sentences.levels.values() else 0):
+        greets = sentences.text[sentences.spans[index].end - 1] in ",，"
+        if greets and sentences.kinds[index] == "text" and sentences.kinds[index - 1] == "heading":
+            last = index + 1  # "Dear all," and the first paragraph
+            while last + 1 < len(sentences.spans) and sentences.gaps[last] < 2:
+                last += 1
+            yield index, last
     depths = [sentences.lines[line].quote for line in sentences.at]
     for index, (above, below) in enumerate(itertools.pairwise(depths)):
         if above <= below or sentences.kinds[index + 1] == "heading":
@@ -351,17 +360,10 @@ def _mail(
 
 
 def _code_units(
-    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
+    sentences: Sentences, unit: _UnitOfLines, heads: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Fenced blocks; and functions, classes, records by the indentation of their lines."""
     lines = sentences.lines
-
-    def unit(first: int, last: int) -> tuple[int, int] | None:
-        if first not in first_in and last not in first_in:
-            return None
-        members = [line for line in range(first, last + 1) if line in first_in]
-        return first_in[members[0]], last_in[members[-1]]
-
     index = 0
     while index < len(lines):
         if lines[index].kind not in ("code", "fence"):
@@ -372,12 +374,11 @@ def _code_units(
             stop += 1
         if lines[index].kind == "fence" and stop < len(lines) and lines[stop].kind == "fence":
             stop += 1
-        if stop - index < len(lines) and (whole := unit(index, stop - 1)):
-            yield whole
-            heads.append(whole)
+        if stop - index < len(lines):
+            heads.append(unit(index, stop - 1))
+            yield heads[-1]
         for first, last in (*_nested(lines, index, stop), *_statements(lines, index, stop)):
-            if inner := unit(first, last):
-                yield inner
+            yield unit(first, last)
         index = stop
 
 

@@ -58,10 +58,14 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
             if lines[index].kind in ("text", "item", "clause"):
                 lines[index] = lines[index]._replace(kind="heading")
             index += 1
-    for first, end, *_ in messages(lines):
+    for number, (first, end, *_) in enumerate(messages(lines)):
         for index in range(first, end):
             lines[index] = lines[index]._replace(kind="heading")
             levels.pop(index, None)
+        if number and lines[first - 1].kind == "heading" and lines[first - 1].text.replace(" ", "").isalpha():
+            # A name below the message before, and no subject.
+            lines[first - 1] = lines[first - 1]._replace(kind="text")
+            levels.pop(first - 1, None)
         while first and lines[first - 1].kind == "heading":  # its subject, as a title above the fields
             first -= 1
         levels[first] = 0

@@ -29,9 +29,10 @@ BULLETS = "-*+•‣◦▪●·–—"
 ATX = re.compile(r"(#{1,6})(?:\s+|\Z)")
 FENCE = re.compile(r"(?:`{3,}(?=[^`]*\Z)|~{3,})")
 RULE = re.compile(r"(?:[-=_*~+]\s?){3,}\Z")
+STEP = r"(?:[Ss]tep|[Ss]chritt|[Éé]tape|[Pp]aso) \d{1,2}"  # "Step 3. Close the lid."
 ITEM = re.compile(
     rf"(?:[{BULLETS}]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxIVX]{{2,5}})[.)]|\[[\w^]{{1,8}}\]:?"
-    r"|\.{1,3}(?= [^\s.]))\s+\S"
+    rf"|{STEP}[.:)]|\.{{1,3}}(?= [^\s.]))\s+\S"
 )
 CONTENTS_ENTRY = re.compile(r"(?:\.{3,}|…|(?:\.\s){3,}|\s{3,}|\t)\s*(?:\d+|[ivxlc]+)\Z")
 """The end of a line of a table of contents."""
@@ -84,7 +85,8 @@ def read_lines(text: str) -> list[Line]:
                 bare = bare[1:].lstrip() or bare
             # "b. Oars" is an item; "B. Oars" may be a name.
             lettered = bare[1:2] == ")" or (bare[1:2] == "." and bare[0].islower())
-            kind = kind_of_line(bare) if bare[0] in _MARKED or lettered else "text"
+            marked = bare[0] in _MARKED or lettered or (bare[0] in "SsÉéPp" and " " in bare[4:8])
+            kind = kind_of_line(bare) if marked else "text"
             lines.append(Line(start, start + length, bare, indent, spaced, kind))
             spaced = raw[-1] in "\f\x1c\x1d\x1e\u2029"  # a page or a paragraph ends here
         offset += len(raw)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sage_core.text.blocks import Block, blocks, classified, line_breaks, lines_matter, sentence_kinds
-from sage_core.text.lines import Line
+from sage_core.text.lines import STEP, Line
 from sage_core.text.spans import Span, trim
 
 SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]] | Callable[[str], Iterable[str]]
@@ -78,7 +78,7 @@ _STARTERS = _words(
     "And Or So If When While Where What Who Why How After Before During Since Although Because However "
     "Thus Then Such Some Many Most Both Each No Not All His Her Their Our My Your One Two To"
 )
-_ENUMERATOR = re.compile(r"[(\[]?(?:\d{1,4}(?:\.\d{1,4})*|[ivxlIVXL]{1,5}|[A-Za-z])")
+_ENUMERATOR = re.compile(rf"{STEP}|[(\[]?(?:\d{{1,4}}(?:\.\d{{1,4}})*|[ivxlIVXL]{{1,5}}|[A-Za-z])")
 _LAST_WORD = re.compile(r"[\w.&-]*\Z")
 _NEXT_WORD = re.compile(r"[A-Za-z]+")
 _CLOSING = frozenset("\"')]”’»›")

@@ -282,6 +282,27 @@ def test_a_warning_goes_with_its_step() -> None:
     assert together(chunks(text), step)
 
 
+def test_a_warning_below_the_steps_goes_with_them_and_not_with_the_table_below() -> None:
+    steps = "Step 1. Count out a hundred seeds.\nStep 2. Lay them on damp paper.\nStep 3. Count again."
+    note = "Note: seeds with a hard shell are filed first. Use the fine file."
+    rows = "\n".join(f"| Crop {row} | {row} days | {row + 60}% |" for row in range(9))
+    text = f"## Testing\n\n{steps}\n\n{note}\n\n| Crop | After | Good |\n|---|---|---|\n{rows}"
+    assert [chunk.split("\n")[0] for chunk in chunks(text)] == ["## Testing", "| Crop | After | Good |"]
+
+
+def test_questions_with_answers_are_whole_and_so_is_a_short_section_beside_others() -> None:
+    asked = "**Are these hybrids?**\nNo. They do not come true.\n\n**May I sell them?**\nYes, all of them."
+    asked += "\n\n**Why is my bean another color?**\nIt has crossed with a neighbor's. Bring us ten."
+    section = "## Item {}\n\nV. Horvat presents:\n- every Sunday, with staff;\n- every second one.\n\n"
+    section += (
+        "Sister Clare fears for the corner. Prof. Lindqvist points to Elmsford.\n\nResolved: the second."
+    )
+    text = f"# Seeds\n\n## Visitors ask\n\n{asked}\n\n## Hours\n\n{FILLER}"
+    assert together(chunks(text), *asked.split("\n\n"))
+    found = chunks("\n\n".join(section.format(number) for number in (1, 2, 3)))
+    assert [chunk.split("\n")[0] for chunk in found] == ["## Item 1", "## Item 2", "## Item 3"]
+
+
 def test_the_next_meeting_is_no_other_business() -> None:
     text = (
         "## 6. Any other business\n\nThe shredder is back from repair. Whoever uses it fills in the book.\n\n"

@@ -108,6 +108,21 @@ def test_a_reply_stays_with_the_line_it_answers_and_a_signature_whole() -> None:
     assert any("--\nHanne Vestergaard\nSkovby Boats, Slipway 3\nTel. 1" in chunk for chunk in found)
 
 
+def test_a_name_below_a_message_is_no_subject_and_a_greeting_is_no_chunk() -> None:
+    head = "To: Ines Okafor\nDate: Wed, 22 Jan 2025 10:10\nSubject: Order 5571, posters\n\n"
+    text = (
+        f"From: Orla Finch <orla@finch.example>\n{head}Dear Leocadia,\n\n"
+        "> The church is booked for 5 April, from noon.\n\nI can come, but not before two. My shift ends at one.\n\n"
+        "> Mr. Ahlers plays it. He wants 300 for the evening, and I have\n> agreed.\n\nThat is more than we have. "
+        "There are 212 in the box, and the hall is not paid yet. Could we ask for donations at the door?\n\n"
+        f"Orla\n\nFrom: Printing Office Hollis <print@hollis.example>\n{head}Dear customer,\n\n"
+        "your posters are ready. You can collect them on weekdays, or have them sent for 6.90 by the post."
+    )
+    found = [span.of(text) for span in Segmenter().segment(text)]
+    assert "Dear Leocadia,\n\n> The church" in found[0]
+    assert found[-1].startswith("From: Printing") and "your posters" in found[-1]
+
+
 QUOTED = st.lists(
     st.sampled_from(
         [
