@@ -136,8 +136,7 @@ def _table_units(
 ) -> Iterator[tuple[int, int]]:
     """Tables with their caption, groups of rows, names of columns with the first rows."""
     for first, end in tables(sentences.lines):
-        whole = unit(first, end - 1)
-        if whole[1] == 0:
+        if not (whole := unit(first, end - 1))[1]:
             continue
         if whole[0] and not sentences.lines[first].spaced:
             yield whole[0] - 1, whole[1]
@@ -174,8 +173,7 @@ class _Outline:
         self.sentences = sentences
         self.terms = _terms(sentences)
         levels = sorted(sentences.levels.values())
-        # The one outermost heading is the title.
-        self.title = levels[0] if levels and levels.count(levels[0]) == 1 else 0
+        self.title = levels[0] if levels and levels.count(levels[0]) == 1 else 0  # the one outermost heading
         self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
         self.styles: list[tuple[str, int]] = []  # mark and indentation of the lists that are open
         self.opened = -_FEW  # the last heading or clause
