@@ -64,7 +64,6 @@ class Folder:
         self.identity = StoreIdentity("random", unit(np.random.default_rng(1), 1)[0], "none")
 
     def write(self, documents: list[int], vectors: NDArray[np.float32], edition: str) -> None:
-        """See `System.write`."""
         from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
 
         spans = [(i * CHARACTERS, (i + 1) * CHARACTERS) for i in range(PER_DOCUMENT)]
@@ -81,12 +80,10 @@ class Folder:
             self.store.put(new)
 
     def reopen(self) -> None:
-        """See `System.reopen`."""
         self.store.close()
         self.__init__(self.path)  # type: ignore[misc]
 
     def search(self, vector: NDArray[np.float32]) -> int:
-        """See `System.search`."""
         return len(self.store.search(vector, CANDIDATES))
 
 
@@ -122,7 +119,6 @@ class LangChain:
         self.store = Chroma("chunks", self.given, persist_directory=str(path))
 
     def write(self, documents: list[int], vectors: NDArray[np.float32], edition: str) -> None:
-        """See `System.write`."""
         self.given.rows = vectors
         ids = ids_of(documents)
         if edition != "first":
@@ -131,12 +127,10 @@ class LangChain:
         self.store.add_texts(texts_of(documents, edition), metadatas, ids)
 
     def reopen(self) -> None:
-        """See `System.reopen`."""
         forget_chroma()
         self.__init__(self.path)  # type: ignore[misc]
 
     def search(self, vector: NDArray[np.float32]) -> int:
-        """See `System.search`."""
         return len(self.store.similarity_search_by_vector(vector.tolist(), k=CANDIDATES))
 
 
@@ -152,7 +146,6 @@ class LlamaIndex:
         self.store = ChromaVectorStore(chroma_collection=collection)
 
     def write(self, documents: list[int], vectors: NDArray[np.float32], edition: str) -> None:
-        """See `System.write`."""
         from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
         if edition != "first":
@@ -171,12 +164,10 @@ class LlamaIndex:
         self.store.add(nodes)
 
     def reopen(self) -> None:
-        """See `System.reopen`."""
         forget_chroma()
         self.__init__(self.path)  # type: ignore[misc]
 
     def search(self, vector: NDArray[np.float32]) -> int:
-        """See `System.search`."""
         from llama_index.core.vector_stores import VectorStoreQuery
 
         asked = VectorStoreQuery(query_embedding=vector.tolist(), similarity_top_k=CANDIDATES)

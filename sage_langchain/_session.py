@@ -184,21 +184,17 @@ class Session(Question[Document]):
     # The loop
 
     def scores(self) -> Sequence[float | None]:
-        """See `Question.scores`."""
         return scores_of(self.pool.items)
 
     def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
-        """See `Question.named`."""
         return named_unseen([titled(d) for d in self.pool.items], self.scores(), {*shown.indices})
 
     def retrieve(self, query: str) -> Steps[Found[Document]]:
-        """See `Question.retrieve`."""
         config = patch_config(self._tagged(), run_name="retrieve_missing")
         documents = yield from self._search_call({**self.inputs, "input": query}, config)
         return documents, scores_of(documents)
 
     def generate(self, selection: Selection) -> Steps[Answered]:
-        """See `Question.generate`."""
         yield from self._select(selection)
         prompt = self._answer_prompt(selection)
         output, usage = yield from self._recorded(
@@ -231,7 +227,6 @@ class Session(Question[Document]):
         return output, (yield from Compute(usage_of, output, prompt, self.parts.counter))
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
-        """See `Question.judge`."""
         # Made outside the run, which so shows the call of the model alone.
         prompt = self._critic_prompt(selection, answer)
 
@@ -305,13 +300,11 @@ class Session(Question[Document]):
         return verdict
 
     def passages(self, selection: Selection) -> list[str]:
-        """See `Question.passages`."""
         if self.parts.pruner is None:
             return [self.texts[i] for i in selection.indices]
         return [self._text(document) for document in self._shown(selection)]
 
     def stored(self, selection: Selection) -> list[str]:
-        """See `Question.stored`."""
         return [document.page_content for document in self._shown(selection)]
 
     def _text(self, document: Document) -> str:
@@ -346,11 +339,9 @@ class Session(Question[Document]):
         return "" if is_structured(piece) else text_of(piece)
 
     def send_mark(self, mark: AnswerMark) -> None:
-        """See `Question.send_mark`."""
         callbacks.dispatch_custom_event("sage_mark", self._mark_event(mark), config=self.run_config)
 
     async def asend_mark(self, mark: AnswerMark) -> None:
-        """See `Question.asend_mark`."""
         event = self._mark_event(mark)
         await callbacks.adispatch_custom_event("sage_mark", event, config=self.run_config)
 

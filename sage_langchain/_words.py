@@ -44,7 +44,6 @@ class ReadableStore(ABC):
         self._versions = TextVersions()
 
     def versions(self) -> Mapping[str, str]:
-        """See `WordSource.versions`."""
         return self._versions.of(self.texts())
 
     @abstractmethod
@@ -74,20 +73,16 @@ class InMemory(ReadableStore):
     name = "in-memory store"
 
     def texts(self) -> Mapping[str, str]:
-        """See `ReadableStore`."""
         return {key: entry["text"] for key, entry in self._store.store.items()}
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
-        """See `ReadableStore`."""
         return list(self._store.get_by_ids(ids))
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        """See `ReadableStore`."""
         passes = limits.get("filter")
         return {str(d.id) for d in self.chunks(ids) if passes is None or passes(d)}
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        """See `ReadableStore`."""
         there = [key for key in ids if key in self._store.store]
         if not there:
             return {}
@@ -107,7 +102,6 @@ class Docstore(ReadableStore):
     name = "docstore"
 
     def texts(self) -> Mapping[str, str]:
-        """See `ReadableStore`."""
         return {key: document.page_content for key, document in self._all().items()}
 
     def _all(self) -> dict[str, Document]:
@@ -116,7 +110,6 @@ class Docstore(ReadableStore):
         return {key: known[key] for key in self._store.index_to_docstore_id.values() if key in known}
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
-        """See `ReadableStore`."""
         known = docstore_of(self._store) or {}
         return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
 
@@ -131,7 +124,6 @@ class Chroma(ReadableStore):
         self._known = Rereading(self._all)
 
     def texts(self) -> Mapping[str, str]:
-        """See `ReadableStore`."""
         return self._known.read(chroma_count(self._store))
 
     def _all(self) -> dict[str, str]:
@@ -139,24 +131,20 @@ class Chroma(ReadableStore):
         return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
-        """See `ReadableStore`."""
         if not ids:
             return []
         known = {document.id: document for document in self._store.get_by_ids(list(ids))}
         return [known[key] for key in ids if key in known]
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        """See `ReadableStore`."""
         # Chroma filters by itself, in its own language.
         where = {"where": limits.get("filter"), "where_document": limits.get("where_document")}
         return set(self._store.get(ids=list(ids), include=[], **where)["ids"])
 
     def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
-        """See `ReadableStore`."""
         return plain(self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        """See `ReadableStore`."""
         # A search within ids of which the collection lacks one is an error in Chroma.
         there = self._store.get(ids=list(ids), include=[])["ids"] if ids else []
         scored = self.near(vector, len(there), {"ids": there}) if there else []
@@ -177,23 +165,19 @@ class GivenDocuments(ReadableStore):
         self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
 
     def texts(self) -> Mapping[str, str]:
-        """See `ReadableStore`."""
         return {key: document.page_content for key, document in self._documents.items()}
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
-        """See `ReadableStore`."""
         known = self._documents
         return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        """See `ReadableStore`."""
         passes = limits.get("filter")
         if self._in_memory and callable(passes):
             return {str(d.id) for d in self.chunks(ids) if passes(d)}
         return _passing(self.chunks(ids), passes)
 
     def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
-        """See `ReadableStore`."""
         return None
 
 

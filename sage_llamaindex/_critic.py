@@ -117,15 +117,12 @@ class LLMCritic(Critic):
         self._template = critic_template(missing=missing) if template is None else _checked(template)
 
     def judge(self, case: Case) -> Graded:
-        """See `Critic.judge`."""
         return parse_verdict(self._llm.predict(self._template, **_fields(case))), None
 
     async def ajudge(self, case: Case) -> Graded:
-        """See `Critic.ajudge`."""
         return parse_verdict(await self._llm.apredict(self._template, **_fields(case))), None
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
-        """See `Critic.share`."""
         if force or not self._llm.callback_manager.handlers:
             self._llm.callback_manager = callback_manager
 
@@ -158,17 +155,14 @@ class EvaluatorCritic(Critic):
         self._range = (1.0, 5.0) if isinstance(evaluator, CorrectnessEvaluator) else (0.0, 1.0)
 
     def judge(self, case: Case) -> Graded:
-        """See `Critic.judge`."""
         ask = partial(self._evaluator.evaluate_response, query=case.question, response=case.response)
         return self._verdict(_outside_loop(ask)), None
 
     async def ajudge(self, case: Case) -> Graded:
-        """See `Critic.ajudge`."""
         evaluation = await self._evaluator.aevaluate_response(query=case.question, response=case.response)
         return self._verdict(evaluation), None
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
-        """See `Critic.share`."""
         llm = llm_of(self._evaluator)
         if isinstance(llm, LLM) and (force or not llm.callback_manager.handlers):
             llm.callback_manager = callback_manager
@@ -220,11 +214,9 @@ class CoreCritic(Critic):
         self._judge = judge
 
     def judge(self, case: Case) -> Graded:
-        """See `Critic.judge`."""
         return self._judge.judge(case.question, case.context, case.answer)
 
     async def ajudge(self, case: Case) -> Graded:
-        """See `Critic.ajudge`."""
         return await self._judge.ajudge(case.question, case.context, case.answer)
 
 

@@ -184,19 +184,15 @@ class SageQuestion(Question[NodeWithScore]):
         return Ranking(tuple(self.pool.items), self._scale)
 
     def scores(self) -> list[float | None]:
-        """See `Question.scores`."""
         return self._ranking.scores
 
     def sizes(self, candidates: Sequence[NodeWithScore]) -> list[int]:
-        """See `Question.sizes`."""
         return tokens_of(candidates)
 
     def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
-        """See `Question.named`."""
         return named_unseen([titled(n.node) for n in self.pool.items], self.scores(), {*shown.indices})
 
     def retrieve(self, query: str) -> Steps[Found[NodeWithScore]]:
-        """See `Question.retrieve`."""
         ranking = yield from self._parts.ranking(QueryBundle(query))
         return ranking.nodes, ranking.scores
 
@@ -221,7 +217,6 @@ class SageQuestion(Question[NodeWithScore]):
         return Call(synthesizer.synthesize, synthesizer.asynthesize, query=self._bundle, nodes=nodes)
 
     def generate(self, selection: Selection) -> Steps[Answered]:
-        """See `Question.generate`."""
         ranking = self._ranking
         # Called for its span alone: the loop has made the selection already.
         self.select(self._round + 1, ranking.scale, ranking.scores, selection)
@@ -273,7 +268,6 @@ class SageQuestion(Question[NodeWithScore]):
         return response
 
     def send_mark(self, mark: AnswerMark) -> None:
-        """See `Question.send_mark`."""
         event = SageMarkEvent(query=self.text, round=max(self._round, 1), mark=mark.to_dict())
         dispatcher.event(event)
         if self.on_mark is not None:
@@ -291,11 +285,9 @@ class SageQuestion(Question[NodeWithScore]):
         return _texts(self._attempts[-1].nodes)
 
     def stored(self, selection: Selection) -> list[str]:
-        """See `Question.stored`."""
         return [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in self._attempts[-1].nodes]
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
-        """See `Question.judge`."""
         # Through a method of its own, whose span shows the grade in traces.
         return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer, selection))
 

@@ -82,7 +82,6 @@ class GivenNodes(_Nodes):
         return self._versions
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `WordSource.chunks`."""
         return [self._nodes[i] for i in ids if i in self._nodes]
 
 
@@ -112,7 +111,6 @@ class DocstoreNodes(_Nodes):
         return {node_id: own for own, node_id in found.items()}
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `WordSource.chunks`."""
         nodes = self._index.docstore.get_nodes(list(ids), raise_error=False)
         # Docstores return what they have, in any order, and None for what is gone.
         by_id = {node.node_id: node for node in nodes if node is not None}
@@ -138,7 +136,6 @@ class ChromaNodes(_Nodes):
         return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `WordSource.chunks`."""
         nodes = {node.node_id: node for node in self._store.get_nodes(list(ids))} if ids else {}
         return [nodes[i] for i in ids if i in nodes]
 

@@ -102,19 +102,16 @@ class LocalReader:
     def judge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.judge`."""
         return self._critic.judge(question, context, answer, options=options)
 
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
-        """See `Answerer.agenerate`."""
         return await asyncio.to_thread(self.generate, question, context, options=options)
 
     async def ajudge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.ajudge`."""
         return await self._critic.ajudge(question, context, answer, options=options)
 
     def _load(self) -> None:

@@ -103,7 +103,6 @@ class PaperCritic:
     def judge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.judge`."""
         if self._critic is None:
             return self._answerer.judge(question, context, answer, options=options)
         reply = self._critic.complete(self._messages(question, context, answer, options))
@@ -112,7 +111,6 @@ class PaperCritic:
     async def ajudge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.ajudge`."""
         if self._critic is None:
             return await self._answerer.ajudge(question, context, answer, options=options)
         reply = await self._critic.acomplete(self._messages(question, context, answer, options))
@@ -136,7 +134,6 @@ class NoReader:
     def generate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
-        """See `Answerer.generate`."""
         return "", NO_USAGE
 
     def judge(
@@ -148,11 +145,9 @@ class NoReader:
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
-        """See `Answerer.agenerate`."""
         return self.generate(question, context, options=options)
 
     async def ajudge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.ajudge`."""
         return self.judge(question, context, answer, options=options)

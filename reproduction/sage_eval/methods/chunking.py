@@ -183,7 +183,6 @@ class ChunkSource:
     def pieces(
         self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
     ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
-        """See `PieceSource.pieces`."""
         found: list[Piece] = []
         with watch.stage("segment"):
             cuts = self._shared.spans(self._chunker, [document.text for document in documents])

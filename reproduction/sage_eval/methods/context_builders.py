@@ -34,14 +34,12 @@ class AsRanked:
     """Best first, nothing changed."""
 
     def describe(self) -> object:
-        """See `Arrangement.describe`."""
         return "rank"
 
     def prepare(self, texts: Mapping[Hashable, str], pieces: Sequence[Piece]) -> None:
         """Nothing to do."""
 
     def arrange(self, chosen: Sequence[Piece]) -> tuple[Piece, ...]:
-        """See `Arrangement.arrange`."""
         return tuple(chosen)
 
 
@@ -63,7 +61,6 @@ class Assembled:
         self._texts: Mapping[Hashable, str] = {}
 
     def describe(self) -> object:
-        """See `Arrangement.describe`."""
         return {"order": self._order, "budget": self._max_tokens, "counter": self._counter.name}
 
     def prepare(self, texts: Mapping[Hashable, str], pieces: Sequence[Piece]) -> None:
@@ -71,7 +68,6 @@ class Assembled:
         self._texts = texts
 
     def arrange(self, chosen: Sequence[Piece]) -> tuple[Piece, ...]:
-        """See `Arrangement.arrange`."""
         passages = build_context(
             [Passage(p.text, p.document, p.span) for p in chosen],
             order=self._order,
@@ -99,7 +95,6 @@ class SentenceWindow:
         self._spans: dict[str, list[Span]] = {}
 
     def describe(self) -> object:
-        """See `Arrangement.describe`."""
         return {"window": self._size}
 
     def prepare(self, texts: Mapping[Hashable, str], pieces: Sequence[Piece]) -> None:
@@ -111,7 +106,6 @@ class SentenceWindow:
         self._texts, self._spans = texts, spans
 
     def arrange(self, chosen: Sequence[Piece]) -> tuple[Piece, ...]:
-        """See `Arrangement.arrange`."""
         windows = [self._window(piece) for piece in chosen]
         joined = build_context(windows, order="document", sources=self._texts)
         joined.sort(key=lambda passage: min(passage.members))

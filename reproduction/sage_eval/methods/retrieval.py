@@ -121,7 +121,6 @@ class RetrievalMethod:
         return scale
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         return {
             **self._about,
             **self._plan.describe(),
@@ -136,7 +135,6 @@ class RetrievalMethod:
     def prepare(
         self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
     ) -> Mapping[str, TokenUsage]:
-        """See `Method.prepare`."""
         watch = Stopwatch()
         documents = readable(documents)
         pieces, usage = self._source.pieces(documents, watch, progress)
@@ -148,7 +146,6 @@ class RetrievalMethod:
         return usage
 
     def answer(self, question: EvalQuestion) -> MethodResult:
-        """See `Method.answer`."""
         watch = Stopwatch()
         asked = text_of(question)
         if self._with_options and question.options:

@@ -60,7 +60,6 @@ class ShippedSage:
         """Seconds by stage of the last `prepare`: ``index``."""
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         return {
             "method": "sage-shipped",
             "embedder": self._embedder.name,
@@ -72,7 +71,6 @@ class ShippedSage:
     def prepare(
         self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
     ) -> Mapping[str, TokenUsage]:
-        """See `Method.prepare`."""
         self.close()
         watch = Stopwatch()
         self._folder = tempfile.TemporaryDirectory(prefix="sage-eval-")
@@ -105,7 +103,6 @@ class ShippedSage:
         return {}
 
     def answer(self, question: EvalQuestion) -> MethodResult:
-        """See `Method.answer`."""
         assert self._sage is not None, "prepare comes first"
         watch = Stopwatch()
         if not self._documents:

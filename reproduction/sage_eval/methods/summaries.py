@@ -75,7 +75,6 @@ class LLMSummarizer:
         return f"{self._chat.name} (prompt {digest(_SYSTEM, _USER)})"
 
     def summarize(self, text: str, max_tokens: int) -> tuple[str, TokenUsage]:
-        """See `Summarizer.summarize`."""
         words = max(1, int(max_tokens * _WORDS_PER_TOKEN))
         user = _USER.format(text=quote_block("TEXT", text, delimiter([text])), words=words)
         reply = self._chat.complete([Message("system", _SYSTEM), Message("user", user)])

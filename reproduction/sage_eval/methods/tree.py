@@ -181,7 +181,6 @@ class TreeSource:
         self._options = options or TreeOptions()
 
     def describe(self) -> object:
-        """See `PieceSource.describe`."""
         return {
             "leaves": self._leaves.describe(),
             "summaries": self._summarizer.name,
@@ -192,7 +191,6 @@ class TreeSource:
     def pieces(
         self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
     ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
-        """See `PieceSource.pieces`."""
         found: list[Piece] = []
         spent = NO_USAGE
         for document in documents:

@@ -89,7 +89,6 @@ class WholeDocumentMethod:
         """Seconds by stage of the last `prepare`."""
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         return {
             **self._about,
             **self._maker.describe(),
@@ -100,7 +99,6 @@ class WholeDocumentMethod:
     def prepare(
         self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
     ) -> Mapping[str, TokenUsage]:
-        """See `Method.prepare`."""
         watch = Stopwatch()
         self._contexts = {d.id: self._maker.context(d, watch, progress) for d in readable(documents)}
         self.prepare_seconds = watch.seconds
@@ -174,13 +172,11 @@ class WholeTextRouter:
         """Seconds by stage of the last `prepare`, of both."""
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         return {**self._method.settings(), "whole_text": self._whole.settings()}
 
     def prepare(
         self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
     ) -> Mapping[str, TokenUsage]:
-        """See `Method.prepare`."""
         usage = {**self._method.prepare(documents, progress=progress)}
         for role, spent in self._whole.prepare(documents, progress=progress).items():
             usage[role] = usage.get(role, NO_USAGE) + spent
@@ -192,7 +188,6 @@ class WholeTextRouter:
         return usage
 
     def answer(self, question: EvalQuestion) -> MethodResult:
-        """See `Method.answer`."""
         return (self._whole if asks_about_whole(question.text) else self._method).answer(question)
 
 
@@ -200,7 +195,6 @@ class TitleAndAbstract:
     """Title and abstract, nothing else (paper, section VII-A). Without either there is no context."""
 
     def describe(self) -> Mapping[str, object]:
-        """See `ContextMaker.describe`."""
         return {"context": "title and abstract"}
 
     def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
@@ -224,11 +218,9 @@ class FullText:
         self._counter = counter
 
     def describe(self) -> Mapping[str, object]:
-        """See `ContextMaker.describe`."""
         return {"context": "full text", "max_tokens": self._max_tokens}
 
     def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
-        """See `ContextMaker.context`."""
         with watch.stage("segment"):
             span = cut_to(document.text, self._max_tokens, counter=self._counter)
         text = span.of(document.text)
@@ -282,11 +274,9 @@ class RecursiveSummary:
         }
 
     def describe(self) -> Mapping[str, object]:
-        """See `ContextMaker.describe`."""
         return {"context": "recursive summary", "summaries": self._summarizer.name, **self._sizes}
 
     def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
-        """See `ContextMaker.context`."""
         text, size = document.text, self._counter.count(document.text)
         spent = NO_USAGE
         limit = self._sizes["max_tokens"]
@@ -344,7 +334,6 @@ class NoContext:
         """Seconds by stage of the last `prepare`: nothing is prepared."""
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         prompt = digest(CLOSED_BOOK_SYSTEM, CLOSED_BOOK_CHOICE)
         return {"method": "no-context", "reader": self._reading.reader.label, "prompt": prompt}
 
@@ -355,7 +344,6 @@ class NoContext:
         return {}
 
     def answer(self, question: EvalQuestion) -> MethodResult:
-        """See `Method.answer`."""
         watch = Stopwatch()
         reader = self._reading.reader
         with watch.stage("generate"):
@@ -395,7 +383,6 @@ class GoldContext:
         """Seconds by stage of the last `prepare`."""
 
     def settings(self) -> Mapping[str, object]:
-        """See `Method.settings`."""
         about = {"method": "gold-context", "chunks": self._source.describe(), **self._reading.describe()}
         return about if self._place is None else {**about, **asdict(self._place)}
 

@@ -69,7 +69,6 @@ class BM25Index:
         return f"bm25(k1={self._k1:g}, b={self._b:g}{words})"
 
     def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
-        """See `PieceIndex.build`."""
         tokens = [self._words(piece.text) for piece in pieces]
         # A piece without words can never be found, and bm25s refuses an empty vocabulary.
         self._pieces = [piece for piece, found in zip(pieces, tokens, strict=True) if found]
@@ -81,7 +80,6 @@ class BM25Index:
             progress("index", len(pieces), len(pieces))
 
     def search(self, question: str, k: int) -> list[Hit]:
-        """See `PieceIndex.search`."""
         check_k(k)
         if self._index is None:
             return []

@@ -71,7 +71,6 @@ class CachedEmbedder:
         return f"{type(self).__name__}({self.embedder!r})"
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
-        """See `Embedder.embed_documents`."""
         if not texts:
             return self.embedder.embed_documents([])
         return np.stack(self._vectors("document", texts, self.embedder.embed_documents))

@@ -60,11 +60,9 @@ class NumpyStore:
         self._rows: Floats = np.zeros((0, 0), np.float32)
 
     def fill(self, rows: Floats) -> None:
-        """See `VectorStore.fill`."""
         self._rows = np.ascontiguousarray(rows, dtype=np.float32)
 
     def search(self, vector: Floats, k: int) -> list[tuple[int, float]]:
-        """See `VectorStore.search`."""
         if not len(self._rows):
             return []
         products = self._rows @ np.asarray(vector, np.float32)
@@ -81,14 +79,12 @@ class FaissStore:
         self._index: Any = None
 
     def fill(self, rows: Floats) -> None:
-        """See `VectorStore.fill`."""
         self._index = None
         if len(rows):
             self._index = self._faiss.IndexFlatIP(rows.shape[1])
             self._index.add(np.ascontiguousarray(rows, dtype=np.float32))
 
     def search(self, vector: Floats, k: int) -> list[tuple[int, float]]:
-        """See `VectorStore.search`."""
         if self._index is None:
             return []
         query = np.ascontiguousarray(vector, dtype=np.float32)[None]
@@ -114,7 +110,6 @@ class ChromaVectors:
         self._collection: Any = None
 
     def fill(self, rows: Floats) -> None:
-        """See `VectorStore.fill`."""
         if self._collection is not None:
             self._client.delete_collection(self._name)
             self._collection = None
@@ -132,7 +127,6 @@ class ChromaVectors:
             self._collection.add(ids=ids, embeddings=part)
 
     def search(self, vector: Floats, k: int) -> list[tuple[int, float]]:
-        """See `VectorStore.search`."""
         if self._collection is None:
             return []
         k = min(k, int(self._collection.count()))
@@ -246,12 +240,10 @@ class DenseIndex:
         return f"dense({self._embedder.name}, {self._store.name})"
 
     def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
-        """See `PieceIndex.build`."""
         self._pieces = tuple(pieces)
         self._store.fill(self._embed([piece.text for piece in pieces], progress))
 
     def search(self, question: str, k: int) -> list[Hit]:
-        """See `PieceIndex.search`."""
         check_k(k)
         if not self._pieces:
             return []

@@ -76,7 +76,6 @@ class HybridIndex:
         return f"rrf({' + '.join(part.name for part in self._parts)}, k={self._k:g})"
 
     def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
-        """See `PieceIndex.build`."""
         self._order = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
         for part in self._parts:
             part.build(pieces, progress=progress)
@@ -116,7 +115,6 @@ class RerankedIndex:
         return f"{self._first.name} > {self._reranker.name}({self._candidates})"
 
     def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
-        """See `PieceIndex.build`."""
         self._first.build(pieces, progress=progress)
 
     def search(self, question: str, k: int) -> list[Hit]:
