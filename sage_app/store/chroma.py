@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sage_app.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_app.store.identity import StoreIdentity, StoreInfo
-from sage_app.store.protocol import DocumentRecord
+from sage_app.store.protocol import DocumentRecord, OpenStore
 from sage_core.errors import InputError, MissingExtraError, StoreError
 
 logger = logging.getLogger(__name__)
@@ -47,11 +47,11 @@ _PATIENCE = 20.0  # seconds that a server may be away
 _TIMEOUT = 60.0  # seconds that it may take over a reply
 
 
-class ChromaStore:
+class ChromaStore(OpenStore):
     """A store kept by a Chroma server (`chroma run --path data`).
 
     A broken connection is tried again for 20 seconds. Safe across threads; any number of processes and
-    machines may read and write. Chroma's index is approximate.
+    machines may read and write. Chroma's index is approximate. Has the methods of `Store`.
 
     Examples:
         >>> ChromaStore("http://localhost:8000/manuals")
@@ -130,28 +130,23 @@ class ChromaStore:
 
     @property
     def exists(self) -> bool:
-        """Whether a store has been made there."""
         return self.finished
 
     @property
     def finished(self) -> bool:
-        """Whether the store was created completely."""
         return self._settings() is not None
 
     def require_packages(self) -> None:
-        """Raise MissingExtraError where Chroma is not installed."""
         try:
             import chromadb  # noqa: F401
         except ImportError:
             raise MissingExtraError("A store kept by Chroma", "chroma") from None
 
     def info(self) -> StoreInfo:
-        """What the store holds; see `Store.info`."""
         records = self.documents()
         return self._identity().info(self.location, len(records), sum(r.chunks for r in records))
 
     def check(self, identity: StoreIdentity) -> None:
-        """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
         self._identity().require(identity, self.location)
 
     def _identity(self) -> StoreIdentity:
@@ -184,7 +179,6 @@ class ChromaStore:
         return row["metadatas"][0]["text"] if row is not None and row["ids"] else None
 
     def documents(self) -> list[DocumentRecord]:
-        """The documents in the store, by source."""
         rows = self._rows("document")
         records = [
             DocumentRecord(
@@ -311,17 +305,10 @@ class ChromaStore:
         return client
 
     def close(self) -> None:
-        """Release connections. The store opens again where it is used again."""
         with self._lock:
             client, self._client, self._collections, self._mark = self._client, None, None, None
         if client is not None and self._process == os.getpid():
             client.close()
-
-    def __enter__(self) -> ChromaStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -416,7 +403,6 @@ class ChromaStore:
         self._put(new, list(new.values()))
 
     def put_parts(self, parts: Iterable[NewDocument]) -> None:
-        """Put one document that comes in parts; see `Store.put_parts`."""
         self._require_writing()
         made = iter(parts)
         first = next(made, None)
@@ -470,7 +456,6 @@ class ChromaStore:
             )
 
     def remove(self, *sources: str) -> None:
-        """Take documents out of the store. Only within `writing`."""
         self._require_writing()
         keys = {_DOCUMENT + document_id(source) for source in sources}
         versions = {row["version"] for row in self._records(keys).values()}
@@ -482,7 +467,6 @@ class ChromaStore:
         self._delete_versions(versions)
 
     def touch(self, stats: Mapping[str, str]) -> None:
-        """Note `DocumentRecord.stat` of unchanged documents, by source. Only within `writing`."""
         self._require_writing()
         rows = self._records({_DOCUMENT + document_id(source) for source in stats})
         self._write_rows(
@@ -490,10 +474,6 @@ class ChromaStore:
         )
 
     # -- searching ------------------------------------------------------------------------------------
-
-    def search(self, vector: NDArray[np.float32], n: int) -> list[Found]:
-        """The ``n`` chunks of the most similar vectors, best first, no text twice."""
-        return self.search_many(vector[None, :], n)[0]
 
     def search_many(
         self,

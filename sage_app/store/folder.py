@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from sage_app.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_app.store.identity import Setting, StoreIdentity, StoreInfo
-from sage_app.store.protocol import DocumentRecord
+from sage_app.store.protocol import DocumentRecord, OpenStore
 from sage_app.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
 from sage_core._checks import shortened
 from sage_core.errors import InputError, StoreError
@@ -121,11 +121,12 @@ class _Writer:
     draft: bool
 
 
-class FolderStore(NameTables):
+class FolderStore(OpenStore, NameTables):
     """A store in a folder: one process may write while any number search.
 
     A search compares the signs of all vectors with those of the question and ranks the best few thousand
     exactly (`sage_app.store.segments`); up to 2,048 chunks it is exact. Safe across threads and forks.
+    Has the methods of `Store`.
 
         with FolderStore("my-store") as store:
             print(store.info().chunks)
@@ -168,17 +169,14 @@ class FolderStore(NameTables):
 
     @property
     def location(self) -> str:
-        """The folder."""
         return str(self.path)
 
     @property
     def exists(self) -> bool:
-        """Whether a store has been made there."""
         return kind_of(self._database) == "file"
 
     @property
     def finished(self) -> bool:
-        """Whether the store was created completely. One that was not is made again by `writing`."""
         if not self.exists:
             return False
         with self._reading() as connection:
@@ -188,18 +186,12 @@ class FolderStore(NameTables):
         """Do nothing: SQLite comes with Python."""
 
     def info(self) -> StoreInfo:
-        """What the store holds.
-
-        Raises:
-            StoreError: Where there is no store, or it cannot be read.
-        """
         with self._reading() as connection:
             identity = self._identity(connection)
             documents, chunks = connection.execute("SELECT COUNT(*), SUM(chunks) FROM documents").fetchone()
         return identity.info(self.location, documents, chunks or 0)
 
     def check(self, identity: StoreIdentity) -> None:
-        """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
         with self._reading() as connection:
             self._identity(connection).require(identity, self.location)
 
@@ -223,7 +215,6 @@ class FolderStore(NameTables):
             raise self._damaged(f"what it was made with cannot be read ({error!r})") from error
 
     def documents(self) -> list[DocumentRecord]:
-        """The documents in the store, by source."""
         with self._reading() as connection:
             self._identity(connection)
             rows = connection.execute(
@@ -548,7 +539,6 @@ class FolderStore(NameTables):
             raise
 
     def put_parts(self, parts: Iterable[NewDocument]) -> None:
-        """Put one document that comes in parts; see `Store.put_parts`."""
         writer = self._require_writer()
         begin = writer.rows
         written: dict[int, tuple[str, int]] = {}
@@ -638,7 +628,6 @@ class FolderStore(NameTables):
         connection.execute("UPDATE state SET change = ?, rows = ?", (writer.change, writer.rows))
 
     def remove(self, *sources: str) -> None:
-        """Take documents out of the store. Only within `writing`."""
         self._require_writer()
         with self._transaction() as connection:
             for source in sources:
@@ -646,7 +635,6 @@ class FolderStore(NameTables):
             self._commit_change(connection, {})
 
     def touch(self, stats: Mapping[str, str]) -> None:
-        """Note `DocumentRecord.stat` of documents by source. Only within `writing`."""
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE documents SET stat = ? WHERE source = ?", [(s, name) for name, s in stats.items()]
@@ -723,10 +711,6 @@ class FolderStore(NameTables):
 
     # -- searching ------------------------------------------------------------------------------------
 
-    def search(self, vector: NDArray[np.float32], n: int) -> list[Found]:
-        """The ``n`` chunks most similar to a unit vector of shape ``(d,)``, best first, no text twice."""
-        return self.search_many(vector[None, :], n)[0]
-
     def search_many(
         self,
         vectors: NDArray[np.float32],
@@ -787,7 +771,6 @@ class FolderStore(NameTables):
         return _state(connection)[2]
 
     def linked(self, places: Sequence[tuple[str, int, int]]) -> list[tuple[int, tuple[int, int], str, int]]:
-        """Where links in some places lead; see `NamedStore.linked`."""
         with self._reading() as connection:
             try:
                 return list(linked_sections(connection, places))
@@ -882,18 +865,11 @@ class FolderStore(NameTables):
         return segments
 
     def close(self) -> None:
-        """Release the files. The store opens again where it is used again."""
         with self._lock:
             idle, self._idle, self._view = self._idle, [], None
         if self._process == os.getpid():
             for _, connection in idle:
                 connection.close()
-
-    def __enter__(self) -> FolderStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sage_app.store.chunks import Found, NewDocument
 from sage_app.store.identity import StoreIdentity, StoreInfo
 from sage_core.text.links import NameTable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +195,17 @@ class Store(Protocol):
     def close(self) -> None:
         """Release files and connections. The store opens again where it is used again."""
         ...
+
+
+class OpenStore:
+    """What the stores here do besides: ``with store`` closes it, and one question may be searched alone."""
+
+    def search(self: Store, vector: NDArray[np.float32], n: int) -> list[Found]:
+        """The ``n`` chunks most similar to a unit vector of shape ``(d,)``, best first, no text twice."""
+        return self.search_many(vector[None, :], n)[0]
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self: Store, *_: object) -> None:
+        self.close()
