@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking import (
     Place,
     Reranker,
@@ -237,22 +238,21 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def rank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """Scored copies of all documents, best first; of those with equal texts the best."""
+        return drive(self._ranking(documents, query))
+
+    async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
+        """`rank`, without blocking the event loop."""
+        return await adrive(self._ranking(documents, query))
+
+    def _ranking(self, documents: Sequence[Document], query: str) -> Steps[list[Document]]:
         if not documents:
             return []
         if self.reranker is None:
             return self._scored(documents, self._scores_of(documents), ordered=True, question=query)
-        texts, headed = texts_of(documents)
-        known = self._search_scores(documents)
-        scores = score_candidates(self._scorer(), query, texts, known, headed=headed)
-        return self._scored(documents, scores, ordered=False, question=query)
-
-    async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
-        """`rank`, without blocking the event loop."""
-        if not documents or self.reranker is None:
-            return self.rank(documents, query)
-        texts, headed = texts_of(documents)
-        known = self._search_scores(documents)
-        scores = await ascore_candidates(self._scorer(), query, texts, known, headed=headed)
+        (texts, headed), known = texts_of(documents), self._search_scores(documents)
+        scores = yield from Call(
+            score_candidates, ascore_candidates, self._scorer(), query, texts, known, headed=headed
+        )
         return self._scored(documents, scores, ordered=False, question=query)
 
     def keep(

@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 from sage_core._checks import check_float
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback import Verdict
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_core.verify import Claim, LocalJudge, check, checker, claims_or_unsure
@@ -135,12 +136,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; without its search tools once a limit is reached."""
-        self._learn(request)
-        # Computed from the state at each call: nothing is held here that a checkpoint would lose.
-        review = self._review(self._results(request.state, request.messages))
-        if review.stop is None:
-            return handler(request)
-        return self._spoken(handler(self._last_request(request, review)), review)
+        return drive(self._calling(request, handler))
 
     async def awrap_model_call(
         self,
@@ -148,12 +144,16 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; tokens are counted in a thread."""
+        return await adrive(self._calling(request, handler))
+
+    def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
         self._learn(request)
-        results = self._results(request.state, request.messages)
-        review = await asyncio.to_thread(self._review, results)
+        # Computed from the state at each call: nothing is held here that a checkpoint would lose.
+        review = yield from Compute(self._review, self._results(request.state, request.messages))
         if review.stop is None:
-            return await handler(request)
-        return self._spoken(await handler(self._last_request(request, review)), review)
+            return (yield from Call(handler, handler, request))
+        response = yield from Call(handler, handler, self._last_request(request, review))
+        return self._spoken(response, review)
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Answer those of several simultaneous searches that would go over the limit."""
@@ -288,16 +288,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; with ``action="retry"`` once more where statements are not supported."""
-        passages = self._passages_seen(request.state, request.messages)
-        if self._action != "retry" or not passages:
-            return self._with_verdicts(handler(request), passages)
-        request = _unstreamed(request)
-        response = handler(request)
-        failed = self._unsupported(response, passages)
-        if failed:
-            second = handler(self._again(request, response, failed))
-            response = self._better(response, failed, second, self._unsupported(second, passages))
-        return self._with_verdicts(response, passages)
+        return drive(self._calling(request, handler))
 
     async def awrap_model_call(
         self,
@@ -305,30 +296,32 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; the judge computes in a thread."""
+        return await adrive(self._calling(request, handler))
+
+    def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
         passages = self._passages_seen(request.state, request.messages)
-        if self._action != "retry" or not passages:
-            return await asyncio.to_thread(self._with_verdicts, await handler(request), passages)
-        request = _unstreamed(request)
-        response = await handler(request)
-        failed = await asyncio.to_thread(self._unsupported, response, passages)
-        if failed:
-            second = await handler(self._again(request, response, failed))
-            rest = await asyncio.to_thread(self._unsupported, second, passages)
+        retried = self._action == "retry" and bool(passages)
+        request = _unstreamed(request) if retried else request
+        response = yield from Call(handler, handler, request)
+        if retried and (failed := (yield from Compute(self._unsupported, response, passages))):
+            second = yield from Call(handler, handler, self._again(request, response, failed))
+            rest = yield from Compute(self._unsupported, second, passages)
             response = self._better(response, failed, second, rest)
-        return await asyncio.to_thread(self._with_verdicts, response, passages)
+        return (yield from Compute(self._with_verdicts, response, passages))
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note the verdicts on the final answer, and mark it or hand it over."""
-        if (fields := _noted_fields(state["messages"])) is not None:
-            return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(state["messages"], *self._answer_judged(state, state["messages"]))
+        return drive(self._judging(state))
 
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`after_model`; the judge computes in a thread."""
+        return await adrive(self._judging(state))
+
+    def _judging(self, state: Any) -> Steps[dict[str, Any] | None]:
         messages = state["messages"]
         if (fields := _noted_fields(messages)) is not None:
             return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(messages, *await asyncio.to_thread(self._answer_judged, state, messages))
+        return self._noted(messages, *(yield from Compute(self._answer_judged, state, messages)))
 
     # -- parts ----------------------------------------------------------------------------------------
 

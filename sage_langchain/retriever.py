@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackManager,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
@@ -19,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
@@ -293,41 +298,31 @@ class SageRetriever(CheckedModel, BaseRetriever):
             return await task
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        select: bool = True,
-        whole_input: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        config = patch_config(ensure_config(), callbacks=run_manager.get_child())
-        exact = self._exact(k)
-        inner = inner_input(self.base_retriever, query, whole_input, config)
-        output = self.base_retriever.invoke(inner, config, **self._inner_kwargs(exact, kwargs))
-        documents = checked(output, self.base_retriever)
-        for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
-            documents = step.invoke(documents, config)
-        return self._shown(documents) if select else documents
+        return drive(self._finding(query, run_manager.get_child(), **kwargs))
 
     async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        return await adrive(self._finding(query, run_manager.get_child(), **kwargs))
+
+    def _finding(
         self,
         query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
+        callbacks: BaseCallbackManager,
         k: int | None = None,
         select: bool = True,
         whole_input: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> list[Document]:
-        config = patch_config(ensure_config(), callbacks=run_manager.get_child())
+    ) -> Steps[list[Document]]:
+        config, search = patch_config(ensure_config(), callbacks=callbacks), self.base_retriever
         exact = self._exact(k)
-        inner = inner_input(self.base_retriever, query, whole_input, config)
-        output = await self.base_retriever.ainvoke(inner, config, **self._inner_kwargs(exact, kwargs))
-        documents = checked(output, self.base_retriever)
+        inner = inner_input(search, query, whole_input, config)
+        kwargs = self._inner_kwargs(exact, kwargs)
+        documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **kwargs)), search)
         for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
-            documents = await step.ainvoke(documents, config)
+            documents = yield from Call(step.invoke, step.ainvoke, documents, config)
         return self._shown(documents) if select else documents
 
     def _shown(self, documents: Sequence[Document]) -> list[Document]:

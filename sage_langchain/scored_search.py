@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
@@ -82,7 +82,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
     ) -> list[Document]:
-        return self._scored(self._found(query, self._arguments(k, kwargs)))
+        return drive(self._searching(query, self._arguments(k, kwargs)))
 
     async def _aget_relevant_documents(
         self,
@@ -92,7 +92,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         k: int | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        return self._scored(await self._afound(query, self._arguments(k, kwargs)))
+        return await adrive(self._searching(query, self._arguments(k, kwargs)))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return tracing_params(VectorStoreRetriever(vectorstore=self.vectorstore), **kwargs)
@@ -100,22 +100,20 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
 
-    def _found(self, query: str, arguments: Mapping[str, Any]) -> Scored:
-        """What the store's search gives, with its raw scores."""
-        try:
-            return plain(self.vectorstore.similarity_search_with_score(query, **arguments))
-        except NotImplementedError:  # `similarity_search` is all that a store must have
-            return _by_order(self.vectorstore.similarity_search(query, **arguments))
-
-    async def _afound(self, query: str, arguments: Mapping[str, Any]) -> Scored:
-        try:
-            return plain(await self.vectorstore.asimilarity_search_with_score(query, **arguments))
-        except NotImplementedError:
-            return _by_order(await self.vectorstore.asimilarity_search(query, **arguments))
-
-    def _scored(self, scored: Scored) -> list[Document]:
+    def _searching(self, query: str, arguments: dict[str, Any]) -> Steps[list[Document]]:
+        scored = yield from self._found(query, arguments)
         read = self._reading(scored)
         return [self._with_score(document, raw, read) for document, raw in scored]
+
+    def _found(self, query: str, arguments: Mapping[str, Any]) -> Steps[Scored]:
+        """What the store's search gives, with its raw scores."""
+        store = self.vectorstore
+        search, asearch = store.similarity_search_with_score, store.asimilarity_search_with_score
+        try:
+            return plain((yield from Call(search, asearch, query, **arguments)))
+        except NotImplementedError:  # `similarity_search` is all that a store must have
+            found = yield from Call(store.similarity_search, store.asimilarity_search, query, **arguments)
+        return _by_order(found)
 
     def _reading(self, scored: Scored) -> Similarities:
         """How to read the store's scores, given in its order."""
@@ -190,36 +188,17 @@ class CandidateSearch(ScoredVectorStoreRetriever):
             return self._search.source.name
         return "the vector store's own hybrid search" if searches_words_itself(self.vectorstore) else "none"
 
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
-    ) -> list[Document]:
-        limits = self._arguments(k, kwargs)
-        n = limits.pop("k")
-        # Once, for both: the search, and the scores of what only words found.
-        vector = None if self._store is None else _embedding(self.vectorstore).embed_query(query)
-        near = self._near(vector, n + RUNNERS_UP, limits)
+    def _searching(self, query: str, arguments: dict[str, Any]) -> Steps[list[Document]]:
+        n, limits = arguments["k"], {name: value for name, value in arguments.items() if name != "k"}
+        vector, near = None, None
+        if self._store is not None:
+            model = _embedding(self.vectorstore)
+            # Once, for both: the search, and the scores of what only words found.
+            vector = yield from Call(model.embed_query, model.aembed_query, query)
+            near = yield from Compute(self._store.near, vector, n + RUNNERS_UP, limits)
         if near is None:
-            near = self._found(query, {**limits, "k": n + RUNNERS_UP})
-        return self._candidates(query, vector, near, n, limits)
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        **kwargs: Any,
-    ) -> list[Document]:
-        limits = self._arguments(k, kwargs)
-        n = limits.pop("k")
-        vector = None if self._store is None else await _embedding(self.vectorstore).aembed_query(query)
-        near = await asyncio.to_thread(self._near, vector, n + RUNNERS_UP, limits)
-        if near is None:
-            near = await self._afound(query, {**limits, "k": n + RUNNERS_UP})
-        return await asyncio.to_thread(self._candidates, query, vector, near, n, limits)
-
-    def _near(self, vector: list[float] | None, k: int, limits: Mapping[str, Any]) -> Scored | None:
-        return None if self._store is None or vector is None else self._store.near(vector, k, limits)
+            near = yield from self._found(query, {**limits, "k": n + RUNNERS_UP})
+        return (yield from Compute(self._candidates, query, vector, near, n, limits))
 
     def _candidates(
         self, query: str, vector: list[float] | None, near: Scored, n: int, limits: Mapping[str, Any]

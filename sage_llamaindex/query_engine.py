@@ -437,27 +437,21 @@ class SageQueryEngine(RetrieverQueryEngine):
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query."""
-        with self.callback_manager.event(
-            CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
-        ) as event:
-            response = drive(self._answering(query_bundle, awaited=False))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        return drive(self._answering(query_bundle, awaited=False))
 
     @dispatcher.span
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query, never blocking the event loop."""
-        with self.callback_manager.event(
-            CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
-        ) as event:
-            response = await adrive(self._answering(query_bundle, awaited=True))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        return await adrive(self._answering(query_bundle, awaited=True))
 
     def _answering(self, query_bundle: QueryBundle, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        ranking = yield from self._ranking(query_bundle)
-        question = self._question(query_bundle, ranking)
-        return (yield from question.run(awaited=awaited) if self._with_feedback else question.run_once())
+        payload = {EventPayload.QUERY_STR: query_bundle.query_str}
+        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
+            question = self._question(query_bundle, (yield from self._ranking(query_bundle)))
+            steps = question.run(awaited=awaited) if self._with_feedback else question.run_once()
+            response = yield from steps
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        return response
 
     def _question(self, query_bundle: QueryBundle, ranking: Ranking) -> SageQuestion:
         parts = Parts(
