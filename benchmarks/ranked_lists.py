@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,8 @@ from sage_core.selection import Scale
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2000
+MOST_TOKENS = 1000
+STEP = 0.005  # Recall that a place on the front must add.
 
 
 @dataclass(frozen=True)
@@ -141,3 +144,36 @@ def shuffled(lists: Lists, k: NDArray[np.int64]) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     precision, iou = np.mean([quality(lists, rng.permutation(k)) for _ in range(20)], axis=0)
     return float(precision), float(iou)
+
+
+def front(results: Sequence[Result]) -> list[Result]:
+    """The settings that no other beats in both, from sparing to lavish, by steps of half a point."""
+    kept: list[Result] = []
+    for result in sorted(results, key=lambda r: (r.tokens, -r.recall)):
+        if result.tokens <= MOST_TOKENS and (not kept or result.recall >= kept[-1].recall + STEP):
+            kept.append(result)
+    return kept
+
+
+def table(lists: Lists, results: Sequence[Result]) -> list[str]:
+    """The front as lines of a Markdown table."""
+    rows = [
+        "| rule | setting | tokens | recall | fixed k | oracle | gap closed [95%] "
+        "| pooled P (shuffled) | IoU (shuffled) |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in front(results):
+        fixed = lists.mean(fixed_at(lists, r.tokens))
+        oracle = lists.mean(oracle_at(lists, r.tokens))
+        closed = share(*gap_closed(lists, lists.at(lists.recall, r.k), r.tokens))
+        (precision, iou), (precision_0, iou_0) = quality(lists, r.k), shuffled(lists, r.k)
+        rows.append(
+            f"| {r.family} | {r.setting} | {r.tokens:.0f} | {r.recall:.3f} | {fixed:.3f} | {oracle:.3f} | "
+            f"{closed} | {precision:.3f} ({precision_0:.3f}) | {iou:.3f} ({iou_0:.3f}) |"
+        )
+    return rows
+
+
+def share(value: float, low: float, high: float) -> str:
+    """A share of the gap with its interval; a dash where there is no gap."""
+    return "-" if np.isnan(value) else f"{value:+.0%} [{low:+.0%}, {high:+.0%}]"

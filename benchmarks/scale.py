@@ -1,7 +1,7 @@
 """How a store behaves as it grows: writing, size, memory, and searches before and after a change.
 
     python benchmarks/scale.py --sizes 10000,100000,1000000 --out scale.jsonl
-    python benchmarks/scale.py --table scale.jsonl --plot scale.svg
+    python benchmarks/scale.py --table scale.jsonl
 
 Every system and size runs in a process of its own, on random unit vectors, which cost a search as much as
 real ones; no embedding model takes part. A document has 20 chunks of 190 characters. "after a change" is the
@@ -284,26 +284,6 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"- {name}: processor time of a search grows with chunks ** {power:.2f}"
 
 
-def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Processor time of a search against the number of chunks, both scales logarithmic."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "scale", "font.size": 9})
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(5.5, 3.3))
-    for name, mark in zip(SYSTEMS, "osD^", strict=True):
-        mine = sorted((r["chunks"], r["cpu_ms"]) for r in rows if r["system"] == name)
-        if mine:
-            axis.plot(*zip(*mine, strict=True), marker=mark, label=name)
-    axis.set(title="Processor time of a search", xlabel="chunks", ylabel="ms", xscale="log", yscale="log")
-    axis.grid(True, which="major", alpha=0.3)
-    axis.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main() -> None:
     """Measure, or print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -316,14 +296,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900, help="most for the writing of one store")
     parser.add_argument("--out", type=Path, default=Path("scale.jsonl"))
     parser.add_argument("--table", type=Path, help="only print the table of this file")
-    parser.add_argument("--plot", type=Path, help="with --table: draw a picture, too")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.table:
         rows = [json.loads(line) for line in options.table.read_text().splitlines()]
         print("\n".join(table(rows)))
-        if options.plot:
-            plot(rows, options.plot)
         return
     if options.one:
         row = measure(options.one[0], int(options.one[1]), options.seconds)

@@ -3,7 +3,6 @@
     python benchmarks/selection.py                         # all sets, each weighing the same
     python benchmarks/selection.py --sets hotpot_sample    # evidence in two places
     python benchmarks/selection.py --cross-encoder PATH    # a third source of scores
-    python benchmarks/selection.py --output plots          # and draw the Pareto fronts (SVG; --format png)
 
 Two score sources: chunk cosines, and the offline reranker fitted without the set in question. A rule
 is judged by recall of evidence characters at equal mean tokens. The reference at those tokens is fixed k,
@@ -16,14 +15,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
-import pareto
 from calibrate_reranker import Example, examples, fit, predict
 from numpy.typing import NDArray
-from pareto import share
-from ranked_lists import Floats, Lists, Result, bootstrap, build, fixed_at, gap_closed
+from ranked_lists import Floats, Lists, Result, bootstrap, build, fixed_at, gap_closed, share, table
 from ranking_data import SETS, DevSet
 
 from sage_core.embedding.minilm import MiniLMEmbedder
@@ -172,17 +168,11 @@ def main() -> None:
         "--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET", help=f"of {SETS}"
     )
     parser.add_argument("--cross-encoder", help="name or folder of a cross-encoder: a third score source")
-    parser.add_argument("--output", type=Path, help="folder for a plot of each source; needs matplotlib")
-    parser.add_argument("--format", default="svg", choices=("svg", "png"))
     arguments = parser.parse_args()
     for lists in sources(arguments.sets, arguments.cross_encoder):
         results = run(lists)
         print(f"\n### {lists.name}: Pareto front\n")
-        print("\n".join(pareto.table(lists, results)))
-        if arguments.output is not None:
-            path = arguments.output / f"pareto-{lists.name}.{arguments.format}"
-            pareto.plot(lists, results, path)
-            print(f"\nplot: {path}")
+        print("\n".join(table(lists, results)))
         held_out(lists, results)
         defaults(lists, results)
 
