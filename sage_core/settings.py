@@ -120,7 +120,7 @@ class SageSettings:
         """Settings from what `to_dict` gave, or a file holds.
 
         Raises:
-            InputError: For an unknown setting, or a value that is none.
+            InputError: For an unknown setting, or an invalid value.
         """
         if not isinstance(data, Mapping):
             raise InputError(f"settings are an object of names and values, not {shortened(data)}")

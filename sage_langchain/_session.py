@@ -162,7 +162,7 @@ class Session(Question[Document]):
         sizes = self.sizes(documents)
         config, profile = source.selecting(self.parts.feedback), getattr(self.parts.llm, "profile", None)
         window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
-        config = replace(config, selection=config.selection.within(window))
+        config = replace(config, selection=config.selection.within_window(window))
         self.loop = FeedbackLoop(scores, scale, config, sizes=sizes, question=self.text)
         self._first = self.loop.first_selection
         self.load_check()

@@ -30,7 +30,7 @@ from sage_core.ranking import (
 )
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
-from sage_core.ranking.foreign import collected_scores, returning_all
+from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.named import HYBRID
 from sage_core.selection import (
     Scale,
@@ -43,7 +43,7 @@ from sage_core.selection import (
     read_scores,
     select,
 )
-from sage_core.selection.scales import scale_said
+from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
 from sage_core.text.outline import HEADER_KEY, header_of, take_header
 from sage_core.text.tokens import get_counter
@@ -192,7 +192,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @property
     def score_scale(self) -> Scale | None:
         """The scale of the scores that this compressor selects on; None if ``"auto"`` looks at them."""
-        return scale_said(self._said())
+        return declared_scale(self._said())
 
     def scale_of(self, ranked: Sequence[Document]) -> Scale:
         """The scale of the scores of these documents, which come from `rank`."""
@@ -471,7 +471,7 @@ class LangChainCrossEncoder:
         self.model = model
         self._warned = False
         self.said = scale
-        self.scale: Scale = scale_said(scale) or "cosine"
+        self.scale: Scale = declared_scale(scale) or "cosine"
         self.name = type(model).__name__
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -520,7 +520,7 @@ class CompressorScores:
 
     def __init__(self, compressor: BaseDocumentCompressor, scale: ScaleName, key: str) -> None:
         self.compressor = compressor
-        self.scale: Scale = scale_said(scale) or "cosine"
+        self.scale: Scale = declared_scale(scale) or "cosine"
         self.key = key
         self.name = type(compressor).__name__
 
@@ -532,14 +532,14 @@ class CompressorScores:
         """
         if not texts:
             return []
-        compressor = returning_all(self.compressor, len(texts))
+        compressor = with_unlimited_top_n(self.compressor, len(texts))
         return self._read(compressor.compress_documents(_documents(texts), query), len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         """`score` without blocking the event loop."""
         if not texts:
             return []
-        compressor = returning_all(self.compressor, len(texts))
+        compressor = with_unlimited_top_n(self.compressor, len(texts))
         return self._read(await compressor.acompress_documents(_documents(texts), query), len(texts))
 
     def _read(self, documents: Sequence[Document], n: int) -> list[float]:

@@ -147,13 +147,13 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         return await adrive(self._calling(request, handler))
 
     def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
-        self._learn(request)
+        self._note_answer_tools(request)
         # Computed from the state at each call: nothing is held here that a checkpoint would lose.
         review = yield from Compute(self._review, self._results(request.state, request.messages))
         if review.stop is None:
             return (yield from Call(handler, handler, request))
         response = yield from Call(handler, handler, self._last_request(request, review))
-        return self._spoken(response, review)
+        return self._final_reply(response, review)
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Answer those of several simultaneous searches that would go over the limit."""
@@ -177,7 +177,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     def _is_search(self, name: str | None) -> bool:
         return name not in self._answer_tools if self._names is None else name in self._names
 
-    def _learn(self, request: ModelRequest[Any]) -> None:
+    def _note_answer_tools(self, request: ModelRequest[Any]) -> None:
         """Note the tools that are no tools: a structured answer comes as a call of one."""
         # Never shrinks: the format of one agent must not count as a search of the other.
         self._answer_tools |= _answer_tools(request.response_format)
@@ -207,7 +207,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
             system_message=SystemMessage("\n\n".join([*before, said])),
         )
 
-    def _spoken(self, response: Any, review: SearchReview) -> Any:
+    def _final_reply(self, response: Any, review: SearchReview) -> Any:
         """The model's reply, or a message in its place where it says nothing or asks for another search."""
         result = response.result if isinstance(response, ModelResponse) else [response]
         last = next((m for m in reversed(result) if isinstance(m, AIMessage)), None)

@@ -167,7 +167,7 @@ class SageQuestion(Question[NodeWithScore]):
     def _loop(self) -> FeedbackLoop:
         self.load_check()
         ranking, sizes = self._ranking, self.sizes(self.pool.items)
-        config = replace(self.config, selection=self.config.selection.within(self._window))
+        config = replace(self.config, selection=self.config.selection.within_window(self._window))
         return FeedbackLoop(ranking.scores, ranking.scale, config, sizes=sizes, question=self.text)
 
     @property

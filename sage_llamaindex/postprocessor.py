@@ -38,7 +38,7 @@ from sage_core.ranking import (
 )
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
-from sage_core.ranking.foreign import collected_scores, returning_all
+from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -245,7 +245,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return await adrive(self._ranking(nodes, query_bundle))
 
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
-        self._tell_if_few(nodes)
+        self._warn_if_few_candidates(nodes)
         reading, scorer = self._reading(nodes), self._scorer
         if scorer is None:
             return self._scored(nodes, reading.scores, reading.scale)
@@ -361,7 +361,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
             yield ended
 
-    def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
+    def _warn_if_few_candidates(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
         floor = self.selection.effective_min_context_tokens
         least = self.selection.effective_min_k
@@ -479,14 +479,14 @@ class PostprocessorScores:
         """
         if not nodes:
             return self._read(nodes, [])
-        postprocessor = returning_all(self._postprocessor, len(nodes))
+        postprocessor = with_unlimited_top_n(self._postprocessor, len(nodes))
         return self._read(nodes, postprocessor.postprocess_nodes(_unscored(nodes), query_bundle))
 
     async def ascore_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
         """`score_nodes` without blocking the event loop."""
         if not nodes:
             return self._read(nodes, [])
-        postprocessor = returning_all(self._postprocessor, len(nodes))
+        postprocessor = with_unlimited_top_n(self._postprocessor, len(nodes))
         return self._read(nodes, await postprocessor.apostprocess_nodes(_unscored(nodes), query_bundle))
 
     def _read(self, nodes: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]) -> ScoreReading:

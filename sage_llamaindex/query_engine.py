@@ -445,7 +445,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         return await adrive(self._answering(query_bundle, awaited=True))
 
     def _answering(self, query_bundle: QueryBundle, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        payload = {EventPayload.QUERY_STR: query_bundle.query_str}
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
             question = self._question(query_bundle, (yield from self._ranking(query_bundle)))
             steps = question.run(awaited=awaited) if self._with_feedback else question.run_once()

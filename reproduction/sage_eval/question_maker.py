@@ -22,7 +22,7 @@ from sage_core.errors import InputError, LLMError
 from sage_core.llm import ChatModel, Message
 from sage_core.llm.prompting import delimiter, quote_block, without_reasoning
 from sage_core.llm.usage import TokenUsage, total_usage
-from sage_core.segmentation.long_sentences import split_long, weigh
+from sage_core.segmentation.long_sentences import split_long, token_lengths
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -289,7 +289,7 @@ class FixedChunker:
         units = [
             part
             for span, count in zip(
-                sentences, weigh(counter, [s.of(text) for s in sentences], room), strict=True
+                sentences, token_lengths(counter, [s.of(text) for s in sentences], room), strict=True
             )
             for part in ([(span, count)] if count <= room else split_long(text, span, counter, room, room))
         ]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_app.answers.answerers import Capabilities
-from sage_app.answers.forms import asks_yes_or_no, form_answer, list_below
+from sage_app.answers.forms import answer_by_rule, asks_yes_or_no, list_below
 from sage_core._checks import check_float, check_int, check_part, checked_options
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
@@ -83,7 +83,7 @@ def sentences_of(context: Sequence[str]) -> list[Sentence]:
     return list(seen.values())
 
 
-def weigh(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:
+def weights_among(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:
     """Rarity of each word among the sentences, sorted for determinism."""
     counts = {w: sum(w in s.words for s in sentences) for w in sorted(words)}
     return idf_weights(counts, max(len(sentences), 1))
@@ -209,11 +209,11 @@ class ExtractiveAnswerer:
         if options:
             return self._choose(question, sentences, options), NO_USAGE
         judge, says = self.local_judge, phrases_for(question)
-        formed = form_answer(question, context, self._affirms, places)
+        formed = answer_by_rule(question, context, self._affirms, places)
         if formed is not None and _has_number(question, formed.text):
             return plain_text(formed.text), NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
-        weights = weigh(question_words(question), sentences)
+        weights = weights_among(question_words(question), sentences)
         closest = max(sentences, key=lambda s: share(weights, s.words), default=Sentence("", frozenset()))
         if located is not None:
             unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
@@ -247,7 +247,7 @@ class ExtractiveAnswerer:
         in the passages.
         """
         judge = self.local_judge if not options else None
-        formed = form_answer(question, context, self._affirms, places) if not options else None
+        formed = answer_by_rule(question, context, self._affirms, places) if not options else None
         if formed is not None and plain_text(formed.text) == answer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
             # A rule that fits is no certainty: a row beside the point may fit it too.
@@ -269,7 +269,7 @@ class ExtractiveAnswerer:
             if (verdict := graded.grade(context, quoted)) is not None:
                 return verdict, NO_USAGE
         sentences = sentences_of(context)
-        weights = weigh(question_words(question), sentences)
+        weights = weights_among(question_words(question), sentences)
         if is_abstention(answer) or not weights:
             return Verdict(1, 1, source="heuristic", reason="nothing in the passages matches"), NO_USAGE
         held = share(weights, stems(answer))
@@ -382,8 +382,8 @@ class ExtractiveAnswerer:
         query = question_words(question)
         best, best_match, quote = -1, 0.0, ""
         for position, option in enumerate(options):
-            own = weigh(question_words(option) - query, sentences)
-            shared = weigh(query, sentences)
+            own = weights_among(question_words(option) - query, sentences)
+            shared = weights_among(query, sentences)
             for sentence in (s for s in sentences if not s.heading):
                 share_of_option = share(own, sentence.words)
                 match = share_of_option * (1 + share(shared, sentence.words))

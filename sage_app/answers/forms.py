@@ -35,7 +35,7 @@ _COLUMNS = " | "  # Between the names of columns, see `sage_core.text.tables.col
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
 _MONTHS = frozenset(stem_list(_MONTH.replace("|", " ")))
 _DIGIT = re.compile(r"\d")
-_SURE_OF_FORM = 0.8
+_MIN_COVERAGE = 0.8
 _SURE_OF_LIST = 0.6
 _SURE_OF_CELL = 0.7
 _MOST_ROWS = 8  # Of a table that answer alike; a question that names more names none.
@@ -47,7 +47,7 @@ Affirms = Callable[[str, str], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class RuleAnswer:
     """An answer made by rule: its text, and the share of the question's words that it rests on."""
 
     text: str
@@ -82,12 +82,12 @@ def _above(place: str) -> _Above:
     return _Above(" ".join(parts), parts[-1] if parts else "", columns)
 
 
-def form_answer(
+def answer_by_rule(
     question: str,
     passages: Sequence[str],
     affirms: Affirms | None = None,
     places: Sequence[str] | None = None,
-) -> Formed | None:
+) -> RuleAnswer | None:
     """The answer to a question for yes or no, two sides, a list or a cell; None for others, and where unsure.
 
     Args:
@@ -102,7 +102,7 @@ def form_answer(
         InputError: Where there are not as many places as passages.
 
     Examples:
-        >>> form_answer("Are dogs allowed on deck?", ["Cats stay inside. Dogs are not allowed on deck."]).text
+        >>> answer_by_rule("Are dogs allowed on deck?", ["Cats sleep. Dogs are not allowed on deck."]).text
         'The documents say: “Dogs are not allowed on deck.”'
     """
     if places and len(places) != len(passages):
@@ -173,10 +173,10 @@ def _rarity(words: frozenset[str], lines: Sequence[_Line]) -> dict[str, float]:
 
 def _share(weights: Mapping[str, float], held: frozenset[str] | set[str]) -> float:
     total = sum(weights.values())
-    return sum(v for w, v in weights.items() if _among(w, held)) / total if total else 0.0
+    return sum(v for w, v in weights.items() if _matches_stem(w, held)) / total if total else 0.0
 
 
-def _among(word: str, held: frozenset[str] | set[str]) -> bool:
+def _matches_stem(word: str, held: frozenset[str] | set[str]) -> bool:
     """Whether a word is held, or one with the same beginning: "clos" and "closes", "Sept." for a month."""
     if word in held or (word in _MONTHS and not held.isdisjoint((word[:3], word[:4]))):
         return True
@@ -190,26 +190,26 @@ def _among(word: str, held: frozenset[str] | set[str]) -> bool:
 
 def _yes_or_no(
     question: str, lines: Sequence[_Line], weights: Mapping[str, float], affirms: Affirms | None
-) -> Formed | None:
+) -> RuleAnswer | None:
     """The one sentence that holds nearly all of the question's words, and whether it says yes.
 
     Of a sentence that holds fewer, three in ten of what the model is sure of are wrong.
     """
     share, text = _best_line(lines, weights)
-    if share < _SURE_OF_FORM:
+    if share < _MIN_COVERAGE:
         return None
     chance = affirms(question, text) if affirms is not None else None
     denies = _DENIES.search(text) is not None and _DENIES.search(question) is None
     if chance is None or SURE_OF_NO < chance < SURE_OF_YES or (denies and chance > 0.5):
-        return Formed(f"The documents say: “{text}”", share)
-    return Formed(f"The documents suggest {'yes' if chance > 0.5 else 'no'}: “{text}”", share)
+        return RuleAnswer(f"The documents say: “{text}”", share)
+    return RuleAnswer(f"The documents suggest {'yes' if chance > 0.5 else 'no'}: “{text}”", share)
 
 
 def direct_sentence(question: str, passage: str) -> str | None:
     """The sentence of a passage that holds nearly all of a question's words; None if none does."""
     lines = _lines(passage)
     share, text = _best_line(lines, _rarity(frozenset(stem_list(question)), lines))
-    return text if share >= _SURE_OF_FORM else None
+    return text if share >= _MIN_COVERAGE else None
 
 
 def _best_line(lines: Sequence[_Line], weights: Mapping[str, float]) -> tuple[float, str]:
@@ -223,7 +223,7 @@ def _best_line(lines: Sequence[_Line], weights: Mapping[str, float]) -> tuple[fl
             continue
         held, said, above = line.stems, line.text, lines[max(0, i - 1)]
         back = points_back(said, Span(0, len(said))) and above.heading == line.heading
-        if back and _share(weights, held) < _SURE_OF_FORM:
+        if back and _share(weights, held) < _MIN_COVERAGE:
             held, said = held | above.stems, f"{above.text} {said}"
         if _share(weights, held) < 0.5:
             continue
@@ -236,9 +236,9 @@ def _best_line(lines: Sequence[_Line], weights: Mapping[str, float]) -> tuple[fl
 # -- lists ---------------------------------------------------------------------------------------------------
 
 
-def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> Formed | None:
+def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> RuleAnswer | None:
     """The whole list whose lead or heading holds most of the question's words."""
-    best: Formed | None = None
+    best: RuleAnswer | None = None
     start = 0
     while start < len(lines):
         end = start
@@ -252,7 +252,7 @@ def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float])
             opposite = bool(_DENIES.search(lead)) != bool(_DENIES.search(question))
             if value >= _SURE_OF_LIST and not opposite and (best is None or value > best.share):
                 items = "; ".join(line.text.rstrip(".;,") for line in lines[start:end])
-                best = Formed(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
+                best = RuleAnswer(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
         start = max(end, start + 1)
     return best
 
@@ -300,7 +300,7 @@ def _tables(passage: str, place: _Above) -> list[_Table]:
     return tables
 
 
-def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float]) -> Formed | None:
+def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float]) -> RuleAnswer | None:
     """The cell whose row and column hold most of the question's words, with its row quoted; of ties all."""
     total = sum(weights.values())
     best, ties = (0.0, 0.0), list[tuple[_Table, tuple[str, ...], int]]()
@@ -334,12 +334,12 @@ def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float])
             rows.setdefault(_row_text(table, row), _row_text(table, row, next(same)[2]))
     if not rows or len(rows) > _MOST_ROWS:
         return None
-    return Formed(f"The documents say: {', '.join(f'“{row}”' for row in rows.values())}", best[0])
+    return RuleAnswer(f"The documents say: {', '.join(f'“{row}”' for row in rows.values())}", best[0])
 
 
 def _named(weights: Mapping[str, float], held: frozenset[str]) -> frozenset[str]:
-    """The question's words that a text holds, see `_among`."""
-    return frozenset(w for w in weights if _among(w, held))
+    """The question's words that a text holds, see `_matches_stem`."""
+    return frozenset(w for w in weights if _matches_stem(w, held))
 
 
 def _among_all(value: Sequence[str], words: Mapping[str, float]) -> bool:
@@ -368,7 +368,7 @@ def _row_text(table: _Table, row: Sequence[str], answer: int = -1) -> str:
 
 def _compared(
     question: str, lines: Sequence[_Line], tables: Sequence[_Table], weights: Mapping[str, float]
-) -> Formed | None:
+) -> RuleAnswer | None:
     """What is said of either side: two rows of a table, or the sentences that hold each side."""
     parts = _SIDES.split(question.strip().rstrip("?."), maxsplit=1)
     if len(parts) != 2:
@@ -385,14 +385,14 @@ def _compared(
             continue
         named = frozenset(stem_list(" ".join((*rows[0], *rows[1]))))
         head = frozenset(w for h in (*table.header, table.heading) for w in stem_list(h))
-        rest_of_question = {w: v for w, v in weights.items() if not _among(w, named)}
+        rest_of_question = {w: v for w, v in weights.items() if not _matches_stem(w, named)}
         if not rest_of_question or _share(rest_of_question, head) >= 0.5:
             said = " and ".join(f"“{_row_text(table, row)}”" for row in rows if row)
-            return Formed(f"The documents say: {said}", 1.0)
+            return RuleAnswer(f"The documents say: {said}", 1.0)
     quotes = []
     for side in (one, two):
         scored = [
-            (sum(_among(w, line.stems) for w in side) / len(side), _share(shared, line.stems), -i)
+            (sum(_matches_stem(w, line.stems) for w in side) / len(side), _share(shared, line.stems), -i)
             for i, line in enumerate(lines)
         ]
         value, rest, at = max(scored, default=(0.0, 0.0, 0))
@@ -400,7 +400,7 @@ def _compared(
             return None
         quotes.append(lines[-at].text)
     said = " and ".join(f"“{text}”" for text in dict.fromkeys(quotes))
-    return Formed(f"The documents say: {said}", 1.0)
+    return RuleAnswer(f"The documents say: {said}", 1.0)
 
 
 def _whole(tables: Sequence[_Table]) -> list[_Table]:
@@ -417,8 +417,8 @@ def _side_row(table: _Table, side: frozenset[str]) -> tuple[str, ...] | None:
     ranks = []
     for row in table.rows:
         cells = [frozenset(stem_list(cell)) for cell in row]
-        words = [w for w in side if any(_among(w, cell) for cell in cells)]
-        sizes = [len(cell) for cell in cells if any(_among(w, cell) for w in words)]
+        words = [w for w in side if any(_matches_stem(w, cell) for cell in cells)]
+        sizes = [len(cell) for cell in cells if any(_matches_stem(w, cell) for w in words)]
         ranks.append((len(words), -min(sizes, default=0)))
     top = max(ranks, default=(0, 0))
     return table.rows[ranks.index(top)] if top[0] and ranks.count(top) == 1 else None

@@ -129,12 +129,12 @@ def _named(store: Store, names: Sequence[str]) -> list[DocumentRecord]:
 
 
 def _matches(records: Sequence[DocumentRecord], name: str) -> list[DocumentRecord]:
-    from sage_app.documents.discovery import source_of, within
+    from sage_app.documents.discovery import is_below, source_of
 
     exact = [record for record in records if name in (record.id, record.source)]
     if exact or not name.strip():
         return exact
-    if "://" not in name and (below := [r for r in records if within(r.source, source_of(name))]):
+    if "://" not in name and (below := [r for r in records if is_below(r.source, source_of(name))]):
         return below
     by_name = [record for record in records if Path(record.source).name == name]
     if len(by_name) > 1:

@@ -51,19 +51,19 @@ REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
-    """Something below a folder that was not looked into.
+class Skipped:
+    """Something below a folder that was left out, and why.
 
     Attributes:
-        path: What it is.
+        source: A file that could not be read, a folder that could not be opened, or a link to a folder.
         reason: Why, and what to do about it.
-        unreadable: It could not be opened, so that nobody knows what it holds. False for a link to a folder,
-            which is left out on purpose.
+        unopened: It could not even be opened, so that nobody knows what is below it, or a package that reads
+            it is not installed. What the store has of it stays.
     """
 
-    path: Path
+    source: str
     reason: str
-    unreadable: bool
+    unopened: bool = False
 
 
 def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:
@@ -89,13 +89,13 @@ def _storable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def within(source: str, scope: str) -> bool:
+def is_below(source: str, scope: str) -> bool:
     """Whether ``source`` is ``scope`` or lies below it; both from `source_of`."""
     return source == scope or source.startswith(scope.rstrip(os.sep) + os.sep)
 
 
 def find_files(
-    folder: Path, passed_over: list[PassedOver] | None = None, others: Counter[str] | None = None
+    folder: Path, skipped: list[Skipped] | None = None, others: Counter[str] | None = None
 ) -> Iterator[Path]:
     """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out.
 
@@ -103,7 +103,7 @@ def find_files(
 
     Args:
         folder: Where to look.
-        passed_over: Takes what cannot be opened, which is an error where None, and links to folders.
+        skipped: Takes what cannot be opened, which is an error where None, and links to folders.
         others: Counts, by suffix, the files that are left out because their suffix is not in `KINDS`.
 
     Raises:
@@ -112,15 +112,15 @@ def find_files(
 
     def unreadable(error: OSError) -> None:
         reason = f"{error.filename} cannot be read: {error.strerror}"
-        if passed_over is None or Path(error.filename) == folder:
+        if skipped is None or Path(error.filename) == folder:
             raise InputError(f"{reason}. Make it readable, or name other folders") from error
-        passed_over.append(PassedOver(Path(error.filename), reason, unreadable=True))
+        skipped.append(Skipped(str(error.filename), reason, unopened=True))
 
     for here, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if passed_over is not None:
-            passed_over += [
-                PassedOver(link, f"{link} is a link to a folder: name it as a path to have it read", False)
+        if skipped is not None:
+            skipped += [
+                Skipped(str(link), f"{link} is a link to a folder: name it as a path to have it read")
                 for link in (Path(here, name) for name in folders)
                 if link.is_symlink()
             ]
@@ -136,27 +136,27 @@ def find_files(
                 if kind_of(path) == "file":
                     yield path
             except InputError as error:  # in a folder that may be listed, but not entered
-                if passed_over is None:
+                if skipped is None:
                     raise
-                passed_over.append(PassedOver(path, str(error), unreadable=True))
+                skipped.append(Skipped(str(path), str(error), unopened=True))
 
 
-def expand(paths: Iterable[PathArgument], passed_over: list[PassedOver] | None = None) -> list[Path]:
+def expand(paths: Iterable[PathArgument], skipped: list[Skipped] | None = None) -> list[Path]:
     """The files that ``paths`` name, each once: files as given, folders by `find_files`.
 
     Args:
         paths: Files and folders.
-        passed_over: See `find_files`. A link into a folder that is read anyway is not among them.
+        skipped: See `find_files`. A link into a folder that is read anyway is not among them.
 
     Raises:
         InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
     """
-    return list(expand_sources(paths, passed_over).values())
+    return list(expand_sources(paths, skipped).values())
 
 
 def expand_sources(
     paths: Iterable[PathArgument],
-    passed_over: list[PassedOver] | None = None,
+    skipped: list[Skipped] | None = None,
     others: Counter[str] | None = None,
     roots: Sequence[str] | None = None,
 ) -> dict[str, Path]:
@@ -164,20 +164,20 @@ def expand_sources(
 
     Args:
         paths: Files and folders.
-        passed_over: As in `expand`; also takes files that lie outside ``roots``.
+        skipped: As in `expand`; also takes files that lie outside ``roots``.
         others: As in `find_files`.
         roots: Folders, from `source_of`. A file that lies in none of them, links resolved, is left out.
     """
     files: dict[str, Path] = {}
 
     def take(source: str, file: Path) -> None:
-        if roots is None or any(within(source, root) for root in roots):
+        if roots is None or any(is_below(source, root) for root in roots):
             files.setdefault(source, file)
-        elif passed_over is not None:
+        elif skipped is not None:
             reason = f"{file} is a link to a file outside the folders that may be read"
-            passed_over.append(PassedOver(file, reason, unreadable=False))
+            skipped.append(Skipped(str(file), reason))
 
-    left: list[PassedOver] = []
+    left: list[Skipped] = []
     scopes: list[str] = []
     for path in as_paths(paths):
         kind = kind_of(path)
@@ -192,14 +192,14 @@ def expand_sources(
             continue
         scope = source_of(path)
         scopes.append(scope)
-        for file in find_files(path, None if passed_over is None else left, others):
+        for file in find_files(path, None if skipped is None else left, others):
             # No link leads to a file that was found but its own: resolving each path again costs a
             # system call for every folder above it.
             below = "" if file.is_symlink() else _storable(os.path.relpath(file, path))
             source = os.path.join(scope, below) if below else source_of(file)  # noqa: PTH118
             take(source, file)
-    if passed_over is not None:
+    if skipped is not None:
         for item in left:
-            if item.unreadable or not any(within(source_of(item.path), scope) for scope in scopes):
-                passed_over.append(item)
+            if item.unopened or not any(is_below(source_of(item.source), scope) for scope in scopes):
+                skipped.append(item)
     return files

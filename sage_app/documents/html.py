@@ -552,6 +552,15 @@ def _contacts(page: _Page) -> list[str]:
     return list(itertools.islice(lines, _MOST_CONTACTS))
 
 
+@dataclass(slots=True)
+class _Section:
+    """An open section: the level above it, of its first heading (0 for none yet), and the shift to that."""
+
+    above: int = 0
+    first: int = 0
+    shift: int = 0
+
+
 class _Walk:
     """Where a walk over a page stands."""
 
@@ -562,8 +571,7 @@ class _Walk:
         self.inside = page.main is None
         self.lists: list[list[int]] = []  # [next number] of ordered lists, [] of others
         self.opened: list[Any] = []  # elements for which a container is open
-        # Of each open section: least level, level of the first heading.
-        self.sections: list[list[int]] = [[0, 0]]
+        self.sections = [_Section()]
         self.heading: Any = None
 
     def start(self, element: Any) -> bool:
@@ -640,7 +648,7 @@ class _Walk:
         elif tag in ("dd", "tr", "td", "th"):
             writer.tight = tag != "td" and element.getprevious() is not None
         elif tag in _SECTIONS:
-            self.sections.append([self.sections[-1][1], 0])
+            self.sections.append(_Section(self.sections[-1].first))
 
     def end(self, element: Any) -> None:
         """Close an element and take the text behind it."""
@@ -684,11 +692,10 @@ class _Walk:
     def _level(self, said: int) -> int:
         """The level of a heading: its own number, but below the heading of the section around its section."""
         section = self.sections[-1]
-        if not section[1]:
-            section[1] = max(said, section[0] + 1) if len(self.sections) > 1 else said
-            section.append(section[1] - said)
-        shift = section[2]
-        return max(1, said + shift)
+        if not section.first:
+            section.first = max(said, section.above + 1) if len(self.sections) > 1 else said
+            section.shift = section.first - said
+        return max(1, said + section.shift)
 
     def _code(self, element: Any) -> None:
         texts = _texts(element, self.page)

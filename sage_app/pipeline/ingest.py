@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sage_app.documents.discovery import (
     KINDS,
     REMEDIES,
-    PassedOver,
+    Skipped,
     as_paths,
     expand_sources,
+    is_below,
     source_of,
-    within,
 )
 from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
@@ -48,8 +48,7 @@ PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 50_000
-# A longer document is embedded and written in parts of so many chunks, of which so many parts are made at a
-# time.
+# A longer document is embedded and written in parts of `_PART_CHUNKS`, `_PARTS_TOGETHER` at a time.
 _LARGE_CHARACTERS, _PART_CHUNKS, _PARTS_TOGETHER = 500_000, 600, 20
 # A longer text is segmented in pieces of about so many characters: segmenting takes 40 times their memory.
 _PIECE_CHARACTERS = 2_000_000
@@ -62,22 +61,6 @@ _HEARTBEAT = 1.0
 
 # Tokens that an embedding model reads at least, where it does not say.
 _WINDOW = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Something below a folder that was left out, and why.
-
-    Attributes:
-        source: A file that could not be read, a folder that could not be opened, or a link to a folder.
-        reason: Why, and what to do about it.
-        unopened: It could not even be opened, so that nobody knows what is below it, or a package that reads
-            it is not installed. What the store has of it stays.
-    """
-
-    source: str
-    reason: str
-    unopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +215,7 @@ class Ingest:
     def run(self, paths: Sequence[Path], *, rebuild: bool) -> IngestReport:
         """Do it; see `ingest`."""
         began = time.perf_counter()
-        fresh = rebuild or not self.store.finished
+        fresh = rebuild or not self.store.is_complete
         self._known = {} if fresh else {r.source: r for r in self.store.documents()}
         files, gone = self._survey(paths, rebuild=rebuild)
         if not fresh:
@@ -291,16 +274,16 @@ class Ingest:
     def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
         """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
         scopes = [source_of(p) for p in paths]
-        in_scope = [source for source in self._known if _is_below(source, scopes)]
+        in_scope = [source for source in self._known if _below_any(source, scopes)]
         # A path may be gone while the store has documents from it.
         present = [
             (path, scope)
             for path, scope in zip(paths, scopes, strict=True)
-            if kind_of(path) != "missing" or not any(within(source, scope) for source in self._known)
+            if kind_of(path) != "missing" or not any(is_below(source, scope) for source in self._known)
         ]
         named = {s for p, s in present if kind_of(p) != "folder"}
-        passed_over: list[PassedOver] = []
-        sources = expand_sources([p for p, _ in present], passed_over, self.other_types, self.roots)
+        skipped: list[Skipped] = []
+        sources = expand_sources([p for p, _ in present], skipped, self.other_types, self.roots)
         files = [_File(path, source, source in named) for source, path in sources.items()]
         # What was ingested by name and is no type that folders are searched for is still there, and stays.
         files += [
@@ -309,13 +292,13 @@ class Ingest:
             if s not in sources and Path(s).suffix.lower() not in KINDS and Path(s).is_file()
         ]
         here = {file.source for file in files}
-        closed = [source_of(item.path) for item in passed_over if item.unreadable]
-        gone = [s for s in in_scope if s not in here and not _is_below(s, closed)]
+        closed = [source_of(item.source) for item in skipped if item.unopened]
+        gone = [s for s in in_scope if s not in here and not _below_any(s, closed)]
         # What came from a folder that was renamed since: the new name makes other sources.
         self.missing = [
-            s for s in self._known if not _is_below(s, scopes) and "://" not in s and not os.path.lexists(s)
+            s for s in self._known if not _below_any(s, scopes) and "://" not in s and not os.path.lexists(s)
         ]
-        self.skipped += [Skipped(str(item.path), item.reason, item.unreadable) for item in passed_over]
+        self.skipped += skipped
         if rebuild:
             self._keep_what_cannot_be_read_again(closed)
         if not files and not gone:
@@ -337,7 +320,7 @@ class Ingest:
         except StoreError:
             return  # damaged: there is nothing to keep
         for folder in closed:
-            if any(within(source, folder) for source in known):
+            if any(is_below(source, folder) for source in known):
                 raise InputError(
                     f"{folder} cannot be read now, and the store has documents from it, which --rebuild "
                     "would lose: make it readable"
@@ -540,8 +523,8 @@ class Ingest:
             )
 
 
-def _is_below(source: str, folders: Sequence[str]) -> bool:
-    return any(within(source, folder) for folder in folders)
+def _below_any(source: str, folders: Sequence[str]) -> bool:
+    return any(is_below(source, folder) for folder in folders)
 
 
 def ingest(

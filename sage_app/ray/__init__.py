@@ -27,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from sage_app.documents.discovery import KINDS, within
+from sage_app.documents.discovery import KINDS, is_below
 from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_app.pipeline.ingest import (
     _BATCH_CHARACTERS,
@@ -162,7 +162,7 @@ class _RayIngest(Ingest):
     ) -> IngestReport:
         """Do it; see `ingest_with_ray`."""
         began = time.perf_counter()
-        fresh = rebuild or not self.store.finished
+        fresh = rebuild or not self.store.is_complete
         self._known = {} if fresh else {r.source: r for r in self.store.documents()}
         items, gone = self._items(given, rebuild=rebuild)
         if not fresh:
@@ -219,7 +219,7 @@ class _RayIngest(Ingest):
         for address in addresses:
             found = self._listed(address)
             scope = _named(address)
-            gone += [s for s in self._known if within(s, scope) and s not in found]
+            gone += [s for s in self._known if is_below(s, scope) and s not in found]
             items.update(found)
         return list(items.values()), gone
 
@@ -258,7 +258,7 @@ class _RayIngest(Ingest):
             settled = changed and time.time() - changed / 1e9 > _SETTLED
             stat = f"{READER_VERSION}:{self.encoding or ''}:{size}:{changed}" if settled else ""
             found[source] = _Item(source, entry.path, address, self._digest(source), stat)
-        if not found and not any(within(source, name) for source in self._known):
+        if not found and not any(is_below(source, name) for source in self._known):
             raise InputError(f"no documents found at {name} (looked for {', '.join(sorted(KINDS))})")
         return found
 

@@ -130,10 +130,10 @@ class ChromaStore(OpenStore):
 
     @property
     def exists(self) -> bool:
-        return self.finished
+        return self.is_complete
 
     @property
-    def finished(self) -> bool:
+    def is_complete(self) -> bool:
         return self._settings() is not None
 
     def require_packages(self) -> None:
@@ -328,7 +328,7 @@ class ChromaStore(OpenStore):
         self.require_packages()
         if rebuild:
             self._delete()
-        if not self.finished:
+        if not self.is_complete:
             self._create(identity)
         self.check(identity)
         self._sweep()

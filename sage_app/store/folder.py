@@ -65,7 +65,7 @@ _TABLES = (
     # One row. token: random, another one after the store was emptied. change: number of changes. rows: number
     # of rows given out.
     "CREATE TABLE state (token TEXT NOT NULL, change INTEGER NOT NULL, rows INTEGER NOT NULL)",
-    # Chunks of a document have the rows from `first` on, in the order of the text. `after` is of no more use.
+    # Chunks of a document have the rows from `first` on, in the order of the text. `after` is unused.
     "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,"
     " first INTEGER NOT NULL, chunks INTEGER NOT NULL, title TEXT, stat TEXT NOT NULL)",
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
@@ -176,7 +176,7 @@ class FolderStore(OpenStore, NameTables):
         return kind_of(self._database) == "file"
 
     @property
-    def finished(self) -> bool:
+    def is_complete(self) -> bool:
         if not self.exists:
             return False
         with self._reading() as connection:

@@ -105,8 +105,8 @@ class Store(Protocol):
         ...
 
     @property
-    def finished(self) -> bool:
-        """Whether the store was created completely. One that did not is made again by `writing`."""
+    def is_complete(self) -> bool:
+        """Whether the store was created completely. An incomplete store is made again by `writing`."""
         ...
 
     def require_packages(self) -> None:

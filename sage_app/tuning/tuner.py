@@ -1,6 +1,6 @@
 """Which settings find the evidence of your own questions, and which differences are more than noise.
 
-Settings are compared in three stages, each with the others as they stand: how documents are cut, how
+Settings are compared in three stages, one setting at a time: how documents are cut, how
 candidates are ranked (reranker, context), how many are kept. Chunks and rankings are compared at equal
 tokens: the share of the quotations among the first tokens of the ranking. Rules are compared with the default
 rule at no more tokens than that spends.
@@ -498,7 +498,7 @@ class _Run:
         retriever.close()
         questions = self.corpus.questions
         at_budgets = [
-            [_recall(q, within(r, budget)) for budget in BUDGETS]
+            [_recall(q, within_budget(r, budget)) for budget in BUDGETS]
             for q, r in zip(questions, rankings, strict=True)
         ]
         selected = [r.candidates[: r.selection.cut] for r in rankings]
@@ -740,7 +740,7 @@ def _tokens(selected: _Selected) -> NDArray[np.float64]:
     return np.array([sum(c.tokens for c in candidates) for candidates in selected], dtype=np.float64)
 
 
-def within(ranking: Retrieval, budget: int) -> list[Evidence]:
+def within_budget(ranking: Retrieval, budget: int) -> list[Evidence]:
     """What the first tokens of a ranking hold; the chunk that does not fit is cut off where they end."""
     held: list[Evidence] = []
     totals = accumulate(c.tokens for c in ranking.candidates)

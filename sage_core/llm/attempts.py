@@ -56,7 +56,7 @@ class RedirectRefusedError(ValueError):
 
 def transport_errors() -> tuple[type[Exception], ...]:
     """Errors an attempt can raise: the client's, those of the HTTP library below it, and of reading JSON."""
-    # ValueError: bytes that are not UTF-8, JSON that is none, a number of over 4,300 digits, and our own.
+    # ValueError: bytes that are not UTF-8, invalid JSON, a number of over 4,300 digits, and our own.
     errors: list[type[Exception]] = [OSError, ValueError, RecursionError]
     for library, base in (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError")):
         if library in sys.modules:  # else it can raise nothing

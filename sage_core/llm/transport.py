@@ -1,6 +1,6 @@
 """Calls of OpenAI-compatible servers: one deadline for a whole call, a limit on the reply, sync over async.
 
-The HTTP client's own timeout begins anew with every byte, so a server that drips can hold a call for ever.
+The HTTP client's own timeout begins anew with every byte, so a slow server can keep a call open indefinitely.
 A coroutine can be cancelled at any point. So every call is a coroutine under `Budget.spend`, and plain
 functions run it in an event loop that one thread of the process keeps (`run_blocking`).
 """

@@ -31,8 +31,8 @@ _FLAT = 1e-9
 def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
     """A retriever's scores in standard deviations from the mean of their own list.
 
-    The result is the same for every rising straight line of the scores, so that it does not matter whose
-    embedding model they are from.
+    Invariant under positive affine maps of the scores, so that it does not matter whose embedding model they
+    are from.
 
     Args:
         scores: One per candidate, higher is nearer. None, NaN and -inf are not known: such a candidate, as

@@ -15,7 +15,7 @@ from sage_core.selection.scales import finite_score
 T = TypeVar("T")
 
 
-def returning_all(component: T, candidates: int) -> T:
+def with_unlimited_top_n(component: T, candidates: int) -> T:
     """The component, or a copy of it whose ``top_n`` leaves no candidate out.
 
     Args:

@@ -60,7 +60,7 @@ class HybridReranker:
 
     A logistic model joins the scores that a search gave the candidates, standardized within the list, the
     words that question and candidate share (BM25 over the candidates), and parts of words. The scores may be
-    of any embedding model and on any scale that rises with likeness: a rising straight line of them changes
+    of any embedding model and on any scale that rises with likeness: a positive affine map of them changes
     nothing. Without scores, or where they are all the same, a model of its own judges by the words alone.
     A text much longer than our own chunks is judged by the window of its sentences that matches best.
 

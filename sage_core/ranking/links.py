@@ -372,7 +372,7 @@ def vouch_titled(
         >>> [round(score, 2) for score in vouched if score is not None]
         [0.5, 0.28]
     """
-    named, positions = _among(question, candidates, scores)
+    named, positions = _named_among(question, candidates, scores)
     return vouch_named(scores, link_edges(named, positions), scale)
 
 
@@ -398,7 +398,7 @@ def named_unseen(
         ([1], ['Mara Holt'])
     """
     shown = [score if i in seen else None for i, score in enumerate(scores)]
-    named, positions = _among("", candidates, shown)
+    named, positions = _named_among("", candidates, shown)
     edges = [edge for edge in link_edges(named, positions) if edge.target not in seen]
     names = {(x.source, x.document): x.name for x in named}
     leading = (names[edge.source, candidates[edge.target].document or ""] for edge in edges)
@@ -430,7 +430,7 @@ def names_in(passages: Sequence[Titled], index: Names) -> list[dict[str, str]]:
     return names
 
 
-def _among(
+def _named_among(
     question: str, candidates: Sequence[Titled], scores: Sequence[Any]
 ) -> tuple[list[NamedLink], dict[str, list[tuple[int, int]]]]:
     """Who names whom among candidates, and where each document's chunks are, with their numbers."""

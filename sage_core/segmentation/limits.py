@@ -36,7 +36,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def target_of(chunk_size: int) -> int:
-    """The target for a framework's ``chunk_size``: two thirds of it, as its own splitters come to."""
+    """The target for a framework's ``chunk_size``: two thirds, the mean size that its own splitters reach."""
     return max(1, round(2 * chunk_size / 3))
 
 
@@ -79,7 +79,7 @@ class Limits:
             usual = (self.min_tokens + self.max_tokens) / 2
         return max(1, round(usual))
 
-    def within(self, max_tokens: int) -> Limits:
+    def lowered_to(self, max_tokens: int) -> Limits:
         """The same with a lower hard limit; what does not fit below it is lowered too."""
         target = self.target_tokens
         if target is not None:

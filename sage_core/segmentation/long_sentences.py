@@ -21,7 +21,7 @@ _SLACK = 0.9  # pieces aim at this share of the limit, so that few turn out too 
 _MOST_MARKS = 16  # accents and joiners looked through before a cut inside a character is accepted
 
 
-def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
+def token_lengths(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
     """Tokens of each text, at least 1. One far above ``limit`` is not counted, only known to be too long."""
     most = limit * CHARS_PER_TOKEN
     if max(map(len, texts), default=0) > most:
@@ -51,7 +51,7 @@ def split_long(
     pending = [span]
     while pending:
         piece = pending.pop()
-        weight = weigh(counter, [piece.of(text)], limit)[0]
+        weight = token_lengths(counter, [piece.of(text)], limit)[0]
         room = limit if result else first_limit
         if weight <= room or piece.end - piece.start == 1:
             result.append((piece, weight))

@@ -21,7 +21,7 @@ from sage_core.errors import InputError
 from sage_core.segmentation.chunker import chunks, english_trust
 from sage_core.segmentation.layout import Layout, breaks
 from sage_core.segmentation.limits import Limits, Size, Strategy
-from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
+from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, token_lengths
 from sage_core.segmentation.models.grams import gram_probabilities
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
@@ -281,7 +281,7 @@ class Segmenter:
         """
         if max_tokens >= self.max_tokens:
             return self
-        limits = self._limits.within(check_int("max_tokens", max_tokens, minimum=1))
+        limits = self._limits.lowered_to(check_int("max_tokens", max_tokens, minimum=1))
         _ = self.model  # loaded once for both
         copy = Segmenter.__new__(Segmenter)
         copy.__setstate__({**self.__dict__, "_limits": limits})
@@ -441,7 +441,7 @@ class Segmenter:
             for text, spans in documents:
                 flat += [text[a:b] for a, b in spans[:1]]
                 flat += [text[before.end : span.end] for before, span in itertools.pairwise(spans)]
-        return weigh(self.counter, flat, self.max_tokens)
+        return token_lengths(self.counter, flat, self.max_tokens)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

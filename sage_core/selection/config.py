@@ -18,7 +18,7 @@ from sage_core.selection.cut import (
     token_floor,
 )
 from sage_core.selection.rules import (
-    MOST_TOKENS_OF_TWO,
+    AUTO_MAX_TOKENS_FOR_TWO,
     Rule,
     RuleName,
     resolve_rule,
@@ -74,7 +74,7 @@ class SelectionConfig:
             probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
         max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
             for. None: for ``"auto"`` 1,000, or 1,600 for two candidates (`sage_core.selection.rules`:
-            `MOST_TOKENS`, `MOST_TOKENS_OF_TWO`), else no limit.
+            `AUTO_MAX_TOKENS`, `AUTO_MAX_TOKENS_FOR_TWO`), else no limit.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -114,12 +114,12 @@ class SelectionConfig:
         """Whether `select` makes use of the candidates' tokens."""
         return bool(self.effective_min_context_tokens) or self.max_context_tokens is not None
 
-    def within(self, window: int | None) -> SelectionConfig:
+    def within_window(self, window: int | None) -> SelectionConfig:
         """With half of an LLM's window as ceiling, where there is none; prompt and answer have the rest."""
         if window is None or self.max_context_tokens is not None:
             return self
         by_itself = self.rule == "auto" and self.effective_min_context_tokens  # has a ceiling of its own
-        if by_itself and window // 2 >= MOST_TOKENS_OF_TWO:
+        if by_itself and window // 2 >= AUTO_MAX_TOKENS_FOR_TWO:
             return self
         return replace(self, max_context_tokens=max(window // 2, 1))
 

@@ -11,12 +11,12 @@ from typing import Literal
 from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
+    AUTO_MAX_TOKENS,
+    AUTO_MAX_TOKENS_FOR_TWO,
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
     EMPTY_BELOW,
     EMPTY_FROM,
-    MOST_TOKENS,
-    MOST_TOKENS_OF_TWO,
     PAPER_GRADIENT,
     RankedScores,
     Rule,
@@ -254,12 +254,12 @@ def fitting(tokens: Sequence[int], most: int) -> int:
 
 
 def _within(tokens: Sequence[int]) -> tuple[int, int]:
-    """How many of the first `MOST_TOKENS` leave room for, at least one, and the limit that ends them."""
+    """How many of the first `AUTO_MAX_TOKENS` leave room for, at least one, and the limit that ends them."""
     totals = list(accumulate(tokens))
-    fit = sum(total <= MOST_TOKENS for total in totals)
+    fit = sum(total <= AUTO_MAX_TOKENS for total in totals)
     if fit > 1 or len(totals) < 2:
-        return max(fit, 1), MOST_TOKENS
-    return (2, MOST_TOKENS) if totals[1] <= MOST_TOKENS_OF_TWO else (1, MOST_TOKENS_OF_TWO)
+        return max(fit, 1), AUTO_MAX_TOKENS
+    return (2, AUTO_MAX_TOKENS) if totals[1] <= AUTO_MAX_TOKENS_FOR_TWO else (1, AUTO_MAX_TOKENS_FOR_TWO)
 
 
 def _explain(reason: str, keep: int, cut: int, total: int, min_k: int, max_k: int | None, floor: int) -> str:

@@ -279,13 +279,13 @@ class Earliest:
         return min((rule.cut(scores, min_k) for rule in self.rules), key=lambda cut: cut[0])
 
 
-MOST = 15
+AUTO_MAX_K = 15
 """Most that ``rule="auto"`` keeps above ``min_k``."""
 
-MOST_TOKENS = 1_000
+AUTO_MAX_TOKENS = 1_000
 """Most tokens that ``rule="auto"`` keeps, in whole candidates and at least one: 15 of our own chunks."""
 
-MOST_TOKENS_OF_TWO = 1_600
+AUTO_MAX_TOKENS_FOR_TWO = 1_600
 """Most tokens of two candidates by ``rule="auto"``: one large node alone often misses the evidence."""
 
 # Tuned on the development sets (`benchmarks/selection.py`); "unbounded" has no zero to be a share of.
@@ -299,8 +299,9 @@ def default_rule(scale: Scale) -> Rule:
     - A slope: a score falls to a share of the best. 0.08 of a probability; 0.1 of the best's odds for logits,
       that is 2.3 below the best; 0.4 of the way from the last candidate's cosine to the best's. Unbounded
       scores have no such share, because nothing is known of their zero.
-    - `MOST` candidates, or `MOST_TOKENS` tokens where `select` knows them: where nothing stands out, more of
-      them bring little, and nodes of 1,000 tokens flood a prompt. Two may have `MOST_TOKENS_OF_TWO`.
+    - `AUTO_MAX_K` candidates, or `AUTO_MAX_TOKENS` tokens where `select` knows them: where nothing stands
+      out, more of them bring little, and nodes of 1,000 tokens flood a prompt. Two may have
+      `AUTO_MAX_TOKENS_FOR_TWO`.
 
     Measured through `Sage` on eight development sets (394 questions, which the ranking is fitted on): shares
     of 0.15, 0.1, 0.08 and 0.05 send 87.0, 87.9, 88.2 and 88.8% of the evidence in 397, 432, 449 and 489
@@ -311,7 +312,7 @@ def default_rule(scale: Scale) -> Rule:
     """
     share = _SHARES.get(scale)
     slope = () if share is None else (RelativeToTop(share),)
-    return Earliest((Gradient(), *slope, FixedK(MOST)))
+    return Earliest((Gradient(), *slope, FixedK(AUTO_MAX_K)))
 
 
 def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:

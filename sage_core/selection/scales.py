@@ -161,7 +161,7 @@ def finite_score(score: Any) -> float | None:
     return value if value is None else min(value, sys.float_info.max)
 
 
-def scale_said(scale: ScaleName) -> Scale | None:
+def declared_scale(scale: ScaleName) -> Scale | None:
     """The scale that scores of this name have once they are read; None if ``"auto"`` looks at them."""
     if scale == "auto":
         return None

@@ -12,7 +12,7 @@ from sage_app.pipeline.ingest import DocumentSegmenter
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.long_sentences import weigh
+from sage_core.segmentation.long_sentences import token_lengths
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
@@ -51,7 +51,7 @@ class FixedChunker(question_maker.FixedChunker):
     def _segment(self, text: str) -> list[Span]:
         spans = super()._segment(text)
         sentences = split_sentences(text)
-        counts = weigh(self._counter, [s.of(text) for s in sentences], self._room)
+        counts = token_lengths(self._counter, [s.of(text) for s in sentences], self._room)
         result = spans[:1]
         last = 0
         for before, span in itertools.pairwise(spans):

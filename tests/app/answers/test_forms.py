@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sage_app.answers import ExtractiveAnswerer
-from sage_app.answers.forms import form_answer
+from sage_app.answers.forms import answer_by_rule
 from sage_app.documents import read_document
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
@@ -32,7 +32,7 @@ def test_most_questions_of_a_form_are_answered_rightly(split: str) -> None:
     for own, document, form, question, gold in QUESTIONS:
         if own != split or form in ("fact", "why", "yesno"):
             continue
-        found = form_answer(question, [read_document(FIXTURE / document).text])
+        found = answer_by_rule(question, [read_document(FIXTURE / document).text])
         if not gold:
             outcomes["said where nothing is" if found else "turned down"] += 1
         else:
@@ -51,7 +51,7 @@ def test_most_questions_of_a_form_are_answered_rightly(split: str) -> None:
     ],
 )
 def test_a_question_for_yes_or_no_gets_its_sentence(question: str, said: str) -> None:
-    found = form_answer(question, DECK)
+    found = answer_by_rule(question, DECK)
     assert found is not None and found.text == said
     assert ExtractiveAnswerer(judge=False).generate(question, DECK)[0] == said
 
@@ -61,8 +61,8 @@ def test_a_question_for_yes_or_no_gets_its_sentence(question: str, said: str) ->
     ["", "?", "Are horses allowed in the cabin of the captain?", "Who eats fish?", "🐝" * 40, "is " * 9_999],
 )
 def test_no_form_where_nothing_is_sure(question: str) -> None:
-    assert form_answer(question, DECK) is None
-    assert form_answer(question, []) is None
+    assert answer_by_rule(question, DECK) is None
+    assert answer_by_rule(question, []) is None
 
 
 def test_an_abstention_says_what_it_knows() -> None:
@@ -150,8 +150,8 @@ PLACE = "prices.csv, Prices > Number | Product | Price"
 
 def test_a_table_that_goes_on_has_the_columns_that_stand_above_it() -> None:
     question = "What is the price of the Tawny lantern?"
-    assert form_answer(question, [PRICES]) is None
-    formed = form_answer(question, [PRICES], places=[PLACE])
+    assert answer_by_rule(question, [PRICES]) is None
+    formed = answer_by_rule(question, [PRICES], places=[PLACE])
     assert formed is not None and "Product: Tawny lantern; Price: **64.00**" in formed.text
 
 
@@ -163,7 +163,7 @@ def test_places_are_one_for_each_passage() -> None:
 def test_a_column_without_a_name_goes_on_too() -> None:
     passage = "| Set point | 4.5 °C | 5.0 °C |\n| Alarm delay | 10 min | 25 min |"
     place = "sop9.md, The two fridges > Fridge A | Fridge B"
-    formed = form_answer("What is the set point of Fridge B?", [passage], places=[place])
+    formed = answer_by_rule("What is the set point of Fridge B?", [passage], places=[place])
     assert formed is not None
     assert formed.text == "The documents say: “Set point; Fridge A: 4.5 °C; Fridge B: **5.0 °C**”"
 
@@ -172,14 +172,14 @@ DATES = "| When | What | Where |\n|---|---|---|\n| Sat 6 Sept. | Club dinner | O
 
 
 def test_a_month_may_be_cut_short_and_where_asks_for_the_column_of_that_name() -> None:
-    formed = form_answer("Where is the club dinner in September?", [DATES])
+    formed = answer_by_rule("Where is the club dinner in September?", [DATES])
     assert formed is not None and "Where: **Old Mill**" in formed.text
-    assert form_answer("Where is the club dinner in August?", [DATES]) is None
+    assert answer_by_rule("Where is the club dinner in August?", [DATES]) is None
 
 
 def test_rows_that_answer_alike_are_all_quoted() -> None:
     table = "| Item | Officer |\n|---|---|\n| Boats | Frost |\n| Oars | Frost |\n| Rent | Lee |"
-    formed = form_answer("Which items are those of Frost?", [table])
+    formed = answer_by_rule("Which items are those of Frost?", [table])
     assert (
         formed is not None and "Boats" in formed.text and "Oars" in formed.text and "Rent" not in formed.text
     )
@@ -195,7 +195,7 @@ def test_what_shares_half_of_the_words_is_not_denied() -> None:
 
 
 def test_of_rows_with_the_same_words_the_shortest_is_compared() -> None:
-    formed = form_answer("Compare the price of the Wren and the Tawny lantern.", [PRICES], places=[PLACE])
+    formed = answer_by_rule("Compare the price of the Wren and the Tawny lantern.", [PRICES], places=[PLACE])
     assert formed is not None and "39.00" in formed.text and "64.00" in formed.text
     assert "24.50" not in formed.text
 
@@ -203,11 +203,11 @@ def test_of_rows_with_the_same_words_the_shortest_is_compared() -> None:
 def test_headings_above_a_passage_say_what_its_list_is_about() -> None:
     passage = "What you need:\n\n- a stove\n- a pot\n- goggles"
     question, place = "What do I need for the boil test?", "lp14.md, Boil test for stoves"
-    formed = form_answer(question, [passage], places=[place])
+    formed = answer_by_rule(question, [passage], places=[place])
     assert formed is not None and "a stove; a pot; goggles" in formed.text
     box, manual = "## In the box\n\n- a needle\n- a bag", "finch.md, Finch 2 camping stove"
-    assert form_answer("What is in the box of the Finch 2?", [box], places=[manual]) is not None
-    assert form_answer("Which paint is used on the Finch 2?", [box], places=[manual]) is None
+    assert answer_by_rule("What is in the box of the Finch 2?", [box], places=[manual]) is not None
+    assert answer_by_rule("Which paint is used on the Finch 2?", [box], places=[manual]) is None
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ def test_a_large_table_takes_linear_time(question: str, rows: int, columns: int)
         ]
         table = "\n".join(f"| {row} |" for row in [names, "|".join(["---"] * columns), *body])
         start = time.process_time()
-        form_answer(question, [table])
+        answer_by_rule(question, [table])
         return time.process_time() - start
 
     small = seconds(max(rows // 4, 2), columns if rows > 2 else columns // 4)
@@ -234,5 +234,5 @@ def test_a_large_table_takes_linear_time(question: str, rows: int, columns: int)
 
 def test_a_bar_inside_a_cell_is_no_end_of_it() -> None:
     table = "| Filter | Price |\n|---|---|\n| a\\|b filter | 9 crowns |\n| c filter | 7 crowns |"
-    said = form_answer("What is the price of the a|b filter?", [table])
+    said = answer_by_rule("What is the price of the a|b filter?", [table])
     assert said is not None and said.text == "The documents say: “Filter: a|b filter; Price: **9 crowns**”"

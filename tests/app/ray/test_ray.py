@@ -262,7 +262,7 @@ def test_a_run_that_is_killed_goes_on(cluster: None, server: ChromaServer, tmp_p
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and process.poll() is None:
-            if store.finished and len(store.documents()) > 20:
+            if store.is_complete and len(store.documents()) > 20:
                 break
             time.sleep(0.1)
         assert process.poll() is None
