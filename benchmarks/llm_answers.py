@@ -69,6 +69,9 @@ MOST_TOKENS = 1100
 RESAMPLES = 2000
 ANSWER_TOKENS = 32
 TURN = 25
+"""Questions of a set that are read before those of the next one."""
+Read = tuple[float, int, str | None]
+"""Log-likelihood of the gold answer in nats, its tokens, and the greedy answer where it was asked for."""
 
 SYSTEM = "Answer the question from the passages, in as few words as possible."
 EXAMPLES = (
@@ -320,8 +323,8 @@ class Reader(Protocol):
     def frame(self, question: str) -> tuple[str, str]:
         """What stands before the passages and what after them."""
 
-    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[tuple[float, int, str]]:
-        """Log-likelihood of the gold answer in nats, its tokens, and the greedy answer if asked for."""
+    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[Read]:
+        """For each prompt; ``write``: with greedy answers."""
 
 
 def _turns(question: str) -> list[dict[str, str]]:
@@ -355,17 +358,17 @@ class Local:
         head, _, tail = text.partition("\0")
         return head, tail
 
-    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[tuple[float, int, str]]:
+    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[Read]:
         """See `Reader`."""
         head = self._head(prompts[0].head)
         rows = [self.llm.encode(p.context) + self.llm.encode(p.tail) for p in prompts]
         ids = self.llm.encode(gold)
-        made: list[tuple[float, int, str]] = [(0.0, 0, "")] * len(prompts)
+        made: list[Read] = [(0.0, 0, None)] * len(prompts)
         for length in {len(row) for row in rows}:
             same = [i for i, row in enumerate(rows) if len(row) == length]
             read = self.llm.read([rows[i] for i in same], head)
             scores = self.llm.score(read, [ids] * len(same))
-            written = self.llm.greedy(read, ANSWER_TOKENS) if write else [""] * len(same)
+            written = self.llm.greedy(read, ANSWER_TOKENS) if write else [None] * len(same)
             for i, score, text in zip(same, scores, written, strict=True):
                 made[i] = (float(sum(score)), len(ids), text)
         return made
@@ -401,9 +404,9 @@ class Server:
         head, _, tail = "".join(said).partition("\0")
         return head, tail.rstrip(" ")
 
-    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[tuple[float, int, str]]:
+    def answer(self, prompts: Sequence[Prompt], gold: str, write: bool) -> list[Read]:
         """See `Reader`."""
-        made = []
+        made: list[Read] = []
         for prompt in prompts:
             text = prompt.head + prompt.context + prompt.tail
             sure = self._client.completions.create(
@@ -417,7 +420,7 @@ class Server:
                 for at, p in zip(given.text_offset, given.token_logprobs, strict=True)
                 if len(text) <= at < end
             ]
-            reply = ""
+            reply = None
             if write:
                 reply = (
                     self._client.completions.create(
@@ -497,7 +500,8 @@ class Run:
             gold = question.row["answers"][0]
             prompts = [self.prompt(name, arm, question, budget) for arm in arms]
             keys = [prompt_key(self.reader.name, p, gold) for p in prompts]
-            read = {k for k in keys if k in self.scores.rows and (self.scores.rows[k][2] or not write)}
+            had = self.scores.rows
+            read = {k for k in keys if k in had and not (write and had[k][2] is None)}
             new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in read}
             if new:
                 made = self.reader.answer(list(new.values()), gold, write)
@@ -511,7 +515,7 @@ class Run:
     ) -> tuple[Corpus, dict[str, Floats]]:
         """The questions that all arms have read; by arm a row for each.
 
-        Columns: nats a token, contained, F1, F1 of 3-grams, seconds of the search.
+        Columns: nats a token; contained, F1, F1 of 3-grams (NaN without an answer); seconds of the search.
         """
         made: dict[str, list[list[float]]] = {arm: [] for arm in arms}
         read = []
@@ -523,7 +527,8 @@ class Run:
             for arm, key in zip(arms, keys, strict=True):
                 total, count, text = self.scores.rows[key]
                 seconds = 0.0 if arm == NOTHING else self.passages.rows[_key(name, arm, q)][1]
-                made[arm].append([total / count, *likeness(text, q.row["answers"]), seconds])
+                said = [np.nan] * 3 if text is None else likeness(text, q.row["answers"])
+                made[arm].append([total / count, *said, seconds])
         return replace(corpus, questions=read), {arm: np.array(rows) for arm, rows in made.items()}
 
     def key(self, name: str, arm: str, question: Question, budget: int) -> str | None:
@@ -610,7 +615,10 @@ def report(name: str, budget: int, corpus: Corpus, found: dict[str, Floats], see
     if np.percentile(oracle, 2.5) <= 0:
         return
     heads = ["nats", "% of the evidence's gain", *(f"points over {s}" for s in STOCK.values())]
-    written = any(rows[:, 3].any() for rows in found.values())  # not with --no-text
+    both = ~np.isnan([rows[:, 1] for rows in found.values()]).any(0)
+    written = bool(both.any())
+    if written:
+        print(f"Greedy answers to {both.sum()} of them.")
     heads += ["contained", "F1", "3-grams"] * written + ["ms of search"]
     print(f"\n| | {' | '.join(heads)} |\n" + "|---" * (len(heads) + 1) + "|")
     share = {arm: 100 * gain[arm].mean() / gain[ORACLE].mean() for arm in found}
@@ -623,7 +631,9 @@ def report(name: str, budget: int, corpus: Corpus, found: dict[str, Floats], see
                 cells.append(f"{share[arm] - share[stock]:+.0f} {interval(ahead)}")
             else:
                 cells.append("")
-        cells += [f"{v:.2f}" for v in rows[:, 1:4].mean(0)] * written + [f"{1000 * rows[:, 4].mean():.0f}"]
+        if written:
+            cells += [f"{v:.2f}" for v in rows[both, 1:4].mean(0)]
+        cells.append(f"{1000 * rows[:, 4].mean():.0f}")
         print(f"| {arm} | {' | '.join(cells)} |")
 
 
@@ -638,7 +648,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100, help="of each set")
     parser.add_argument("--arms", nargs="+", help="arms whose names contain one of these, beside the scale")
     parser.add_argument("--again", nargs="+", default=[], help="search again: these arms, or `ours`")
-    parser.add_argument("--no-text", action="store_true", help="likelihoods only")
+    parser.add_argument("--texts", type=int, default=50, help="questions of each set answered in words, too")
     parser.add_argument("--report", action="store_true", help="only print what the cache has")
     parser.add_argument("--model", help="a .gguf file, a folder or a name; of a server its model's name")
     parser.add_argument("--base-url", help="an OpenAI-compatible server with log-probabilities")
@@ -665,7 +675,7 @@ def main() -> None:
             for budget in options.budgets:
                 for name, corpus in corpora.items():
                     part = corpus.questions[first : first + TURN]
-                    run.read(name, part, arms, budget, not options.no_text)
+                    run.read(name, part, arms, budget, first < options.texts)
     print(f"{reader.name}, seed {options.seed}")
     for budget in options.budgets:
         for name, corpus in corpora.items():

@@ -50,7 +50,7 @@ def test_the_share_of_the_gain_and_what_it_is_over_stock(capsys):
     corpus = Corpus(["x"] * 4, [""] * 4, questions, False)
     stock, ours = next(iter(llm_answers.STOCK)), llm_answers.OURS[0]
     nats = {llm_answers.NOTHING: -4.0, stock: -3.5, ours: -2.5, llm_answers.ORACLE: -2.0}
-    rows = {arm: np.tile([value, 0, 0, 0, 0.001], (4, 1)) for arm, value in nats.items()}
+    rows = {arm: np.tile([value, np.nan, np.nan, np.nan, 0.001], (4, 1)) for arm, value in nats.items()}
     llm_answers.report("toy", 512, corpus, rows, 0)
     text = capsys.readouterr().out
     assert "the evidence +2.00 [+2.00, +2.00]\n" in text
