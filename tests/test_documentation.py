@@ -137,6 +137,25 @@ def test_readme_and_picture_have_the_figures_of_the_results():
     ]
 
 
+def test_answers_of_a_real_llm_are_those_of_the_table():
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
+    table = results.split("| % of the evidence's gain |")[1].split("\n\n")[0]
+    shares = {row: [int(n) for n in re.findall(r"(\d+) \[", row)] for row in table.splitlines()[2:]}
+    ours, index, chain = (
+        [n for row, mine in shares.items() if any(name in row for name in names) for n in mine]
+        for names in (("and `SageRetriever`", "| `Sage` |"), ("LlamaIndex stock",), ("LangChain stock",))
+    )
+    for page in ("README.md", "benchmarks/RESULTS.md"):
+        said = " ".join((ROOT / page).read_text("utf-8").split())
+        spans = re.findall(
+            r"512 tokens of ours bring (\d+) to (\d+)%, of stock LlamaIndex (\d+) to (\d+)%, of stock LangChain (\d+) to (\d+)%",
+            said,
+        )
+        assert [tuple(map(int, span)) for span in spans] == [
+            (min(ours), max(ours), min(index), max(index), min(chain), max(chain))
+        ]
+
+
 def test_the_pictures_of_cuts_show_where_is_cut(monkeypatch):
     """`python benchmarks/draw_cuts.py` draws them anew."""
     pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
