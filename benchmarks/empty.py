@@ -7,8 +7,8 @@ that answer it, and of documents that do not. For ClapNQ the latter are its own 
 article is there; elsewhere the question is moved: its document is hidden, or another one is searched in its
 place.
 
-The threshold keeps 99.5% of the answerable questions, each set weighing the same. "Left out" is the threshold
-of the other sets, judged on this one.
+The threshold, the last line, keeps 99.5% of the answerable questions, each set weighing the same. "Empty" is
+by the package's own; "left out" is the threshold of the other sets, judged on this one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from numpy.typing import NDArray
 
+from sage_core.selection.rules import EMPTY_BELOW
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter
 
 KEPT = 0.995
@@ -120,7 +121,7 @@ def main() -> None:
     for name, own in answerable.items():
         others = {n: v for n, v in answerable.items() if n != name}
         apart, moved = threshold(others) if others else chosen, stored[f"{name} other"]
-        cells = [f"{np.mean(v < t):.1%}" for t in (chosen, apart) for v in (own, moved)]
+        cells = [f"{np.mean(v < t):.1%}" for t in (EMPTY_BELOW, apart) for v in (own, moved)]
         row = [name, len(own), cells[0], len(moved), cells[1], f"{apart:.4f}", *cells[2:]]
         print(f"| {' | '.join(map(str, row))} |")
     print(f"\nthreshold: {chosen:.4f}")

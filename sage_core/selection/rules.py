@@ -30,7 +30,7 @@ DEFAULT_MIN_TOKENS = 250
 """The floor of ``rule="auto"``: as many candidates as come nearest to so many tokens."""
 
 
-EMPTY_BELOW = 0.049
+EMPTY_BELOW = 0.0457
 """``empty_below="auto"``: 99.5% of answerable questions have a better candidate (`benchmarks/empty.py`)."""
 
 EMPTY_FROM = 10
