@@ -22,6 +22,7 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.language import language_of
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.coefficients import threshold
@@ -224,8 +225,9 @@ class ExtractiveAnswerer:
             return self._marked(question, located, context[located.passage]), NO_USAGE
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
-            # What the judge cannot read, a table alone or another language, may answer if it shares a word.
-            if judge is not None and closest.words & (set(weights) - {NUMBER}):
+            # What the judge cannot read may answer: a table that shares a word, another language anyway.
+            shared = closest.words & (set(weights) - {NUMBER})
+            if judge is not None and closest.text and (shared or language_of(question) != "English"):
                 return f"{says.not_sure} {says.closest}: “{closest.text}”", NO_USAGE
             return says.no_answer, NO_USAGE
         quotes = " ".join(f"“{s.text}”" for s in picked)

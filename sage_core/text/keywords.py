@@ -60,7 +60,7 @@ def words(text: str) -> list[str]:
     else:
         found = _WORD.findall(_OPTIONAL.sub("", unicodedata.normalize("NFKC", plain)))
         if UNSPACED.search(plain):
-            found = [part for word in found for part in _pairs(word)]
+            found = [part for word in found for part in pairs_of(word)]
     if is_english(text, _LEAST_WORDS):
         found = [word for word in found if word not in _STOPPED]
     # Whatever the language: a question of three words does not show its own, and would lose the ending that
@@ -82,7 +82,7 @@ def index_terms(text: str) -> list[str]:
     return terms
 
 
-def _pairs(word: str) -> Iterator[str]:
+def pairs_of(word: str) -> Iterator[str]:
     """A word, its runs of scripts without spaces as pairs of neighboring characters."""
     rest = 0
     for run in UNSPACED.finditer(word):

@@ -74,8 +74,10 @@ def language_of(text: str) -> str | None:
         if own and own >= (0.02 if language in _RARE else 0.3) * letters:
             return language
     words = _LETTERS.findall(text.lower())
+    # Letters are one sign together: Turkish has the ü of German and the ç of French.
     counts = {
-        language: sum(map(signs.__contains__, [*words, *text.lower()])) for language, signs in _SIGNS.items()
+        language: sum(map(signs.__contains__, words)) + (not signs.isdisjoint(text.lower()))
+        for language, signs in _SIGNS.items()
     }
     best = max(counts, key=counts.__getitem__)
     return best if counts[best] > 1 else None

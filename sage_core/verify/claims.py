@@ -116,11 +116,13 @@ class Claim:
         }
 
 
-def unread_claim(answer: str, span: Span) -> Claim:
-    """A claim that the judge does not know anything of."""
+def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:
+    """A claim that the judge does not know anything of; a short one may be of the passages' language."""
     language = language_of(sample(answer))
+    if language == "English" and passages:
+        language = language_of(sample(passages))
     reason = f"unsure: not measured in {language or 'this language'}"
-    if language == "English":  # its passages may be in another
+    if language == "English":
         reason = "unsure: not English, or too long to read"
     return Claim(span, span.of(answer), None, None, None, reason)
 

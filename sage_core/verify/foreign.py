@@ -25,7 +25,7 @@ def foreign_claim(answer: str, span: Span, material: ParsedPassages) -> Claim:
 
     A whole sentence of the passages is supported in any language. Nothing else gets a probability.
     """
-    claim = unread_claim(answer, span)
+    claim = unread_claim(answer, span, material.lower)
     own, texts = words(claim.text), [words(s.text) for s in material.sentences]
     shared = bm25_share(own, texts) + gram_share(own, texts)
     if not shared.any():

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sage_core.text.keywords import MARKS, pairs_of
 from sage_core.verify.quantities import has_minus
 
 _VERB = (
@@ -24,7 +25,7 @@ NUMBER = "<number>"
 _ASKS_NUMBER = re.compile(
     r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
 )
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
 def _listed(words: str) -> tuple[str, ...]:
@@ -148,14 +149,20 @@ def question_words(question: str) -> frozenset[str]:
 
 def stems(text: str) -> frozenset[str]:
     """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
-    plain = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
+    plain = _content_words(text)
     dated = any(w in DATES or w in _NUMBERS or any(c.isdecimal() for c in w) for w in plain)
     return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
 def stem_list(text: str) -> list[str]:
     """Content words of a text in order, stemmed; unlike `stems`, digits stand for themselves only."""
-    return [_stem(w) for w in _WORD.findall(text.lower()) if w not in _STOP]
+    return [_stem(w) for w in _content_words(text)]
+
+
+def _content_words(text: str) -> list[str]:
+    """Words without stop words; pairs of characters in scripts without spaces."""
+    found = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
+    return found if text.isascii() else [part for w in found for part in pairs_of(w)]
 
 
 def _stem(word: str) -> str:

@@ -13,7 +13,7 @@ from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import Completion, OpenAIChat
-from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention
+from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention, phrases_for
 from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
@@ -282,6 +282,25 @@ def test_it_speaks_the_question_s_language(language: str) -> None:
     (_, user) = answer_messages(QUESTIONS[language], ["Seals sleep."])
     assert f"Answer in {language}" in user.content and own.no_answer in user.content
     assert split_claims(f"{own.not_sure} {own.closest}:\n\n1. (a.md) **Seals sleep.**") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        ("星期天的第一班渡轮几点开？", "星期天的第一班渡轮9:15从森纳码头出发。"),
+        ("रविवार को पहली नौका कब चलती है?", "रविवार को पहली नौका सेन्ना घाट से 9:15 बजे चलती है।"),
+        ("Wann fährt die erste Fähre am Sonntag?", "Die erste Fähre fährt am Sonntag um 9:15 Uhr."),
+    ],
+)
+def test_words_of_other_scripts_are_counted(question: str, passage: str) -> None:
+    answer, _ = EXTRACTIVE.generate(question, [passage])
+    assert answer == f"{phrases_for(question).says} “{passage}”"
+
+
+def test_of_another_language_nothing_is_denied() -> None:
+    question = "Wann verlässt die Fähre den Hafen?"
+    answer, _ = ExtractiveAnswerer().generate(question, ["The ferry leaves at seven."])
+    assert answer == f"{PHRASES['German'].not_sure} {PHRASES['German'].closest}: “The ferry leaves at seven.”"
 
 
 def test_an_english_prompt_names_no_language() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sage_core import OpenAIChat
 from sage_core.errors import InputError, ModelError
-from sage_core.verify import ModelJudge, StreamMarks, checker, mark_answer
+from sage_core.verify import LocalJudge, ModelJudge, StreamMarks, checker, mark_answer
 from tests.fakes.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow  # torch
@@ -125,6 +125,32 @@ def test_long_passages_are_read_in_windows_and_the_best_one_counts() -> None:
 
     (claim,) = ModelJudge(score, max_words=4).grounding("It carries some twelve vehicles.", PASSAGES)
     assert claim.probability == 0.9 and all(len(text.split()) <= 4 for text in seen) and len(seen) == 4
+
+
+def test_a_passage_without_spaces_is_read_in_windows_too() -> None:
+    seen: list[str] = []
+    passage = "渡轮早上九点一刻从码头出发。" * 20
+    ModelJudge(lambda pairs: [seen.append(p[0]) or 0.4 for p in pairs], max_words=30).grounding(
+        "渡轮早上九点一刻出发。", [passage]
+    )
+    assert "".join(seen) == passage and max(map(len, seen)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("answer", "language"),
+    [("Die Fähre fährt am Sonntag um 8:45 Uhr ab.", "German"), ("Feribot saat 8:45'te kalkar.", None)],
+)
+def test_in_any_language_the_model_is_asked_and_its_word_counts(answer: str, language: str | None) -> None:
+    passage = (
+        "Die Fähre fährt um 9:15 Uhr ab."
+        if language
+        else "Pazar günü ilk feribot saat 9:15'te bir kez kalkar."
+    )
+    (alone,) = LocalJudge(model=False).grounding(answer, [passage])
+    assert alone.reason == f"unsure: not measured in {language or 'this language'}; not in the passages: 45"
+    for said, reason in ((0.9, ""), (0.1, "not in the passages: 45")):
+        (claim,) = ModelJudge(lambda pairs, said=said: [said] * len(pairs)).grounding(answer, [passage])
+        assert (claim.probability, claim.reason) == (said, reason)
 
 
 def test_it_goes_where_a_local_judge_goes() -> None:
