@@ -166,34 +166,9 @@ def exchanged(corpus: Corpus, seed: int) -> Corpus:
 # What is found.
 
 
-def fusion(files: Path, embed: doors.Memory) -> Any:
-    """LlamaIndex's chunks of 256 tokens, its vector search and BM25, reciprocal ranks."""
-    from llama_index.core.node_parser import SentenceSplitter
-    from llama_index.core.retrievers import QueryFusionRetriever
-    from llama_index.retrievers.bm25 import BM25Retriever
-
-    index = doors.llamaindex_index(files, embed, SentenceSplitter(chunk_size=256, chunk_overlap=20))
-    nodes = list(index.docstore.docs.values())
-    many = min(30, len(nodes))
-    both = [
-        index.as_retriever(similarity_top_k=many),
-        BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=many),
-    ]
-    fused = QueryFusionRetriever(
-        both, llm=_NoLLM(), num_queries=1, mode="reciprocal_rerank", similarity_top_k=60, use_async=False
-    )
-    return lambda question: (fused.retrieve(question),) * 2, doors.node_place
-
-
-def _NoLLM() -> Any:  # noqa: N802
-    from llama_index.core.llms import MockLLM
-
-    return MockLLM()  # never called: num_queries=1
-
-
 ARMS: dict[str, Any] = {
     doors.LLAMAINDEX: doors.llamaindex_stock,
-    FUSION: fusion,
+    FUSION: doors.llamaindex_fusion,
     "+ SageRetriever": doors.llamaindex_retriever,
     "LlamaIndex, README": doors.llamaindex_snippet,
     doors.LANGCHAIN: doors.langchain_stock,
@@ -201,7 +176,7 @@ ARMS: dict[str, Any] = {
     "LangChain, README": doors.langchain_snippet,
     "Sage": doors.open_sage,
 }
-OURS = tuple(arm for arm, opened in ARMS.items() if "stock" not in arm and opened is not fusion)
+OURS = tuple(arm for arm in ARMS if "stock" not in arm and arm != FUSION)
 STOCK = {
     doors.LLAMAINDEX: "stock LlamaIndex",
     FUSION: "LlamaIndex with BM25",
