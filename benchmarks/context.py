@@ -2,7 +2,6 @@
 
     python benchmarks/context.py
     python benchmarks/context.py --sets hotpot_pool 2wiki_pool
-    python benchmarks/context.py --ingest 4        # what context costs when documents are ingested
     python benchmarks/context.py --against semchunk_100  # another splitter's chunks, all else the same
 
 "Before" is the search by cosine of plain texts, and over its thirty best the offline reranker without
@@ -15,18 +14,15 @@ Intervals: paired bootstrap over questions within the sets, 2,000 resamples, see
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from calibrate_reranker import Example, Fit, examples, fit, predict
 from chunkers import CHUNKERS
 from numpy.typing import NDArray
-from ranking_data import DATA, NEAR, SETS, Candidates, DevSet, read_jsonl
+from ranking_data import NEAR, SETS, Candidates, DevSet
 
-from sage_app.pipeline.sage import Sage, SageConfig
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import Calibration, vouch
 from sage_core.text.spans import Span
@@ -168,30 +164,6 @@ def _differences(sets: dict[str, Floats], before: dict[str, Floats]) -> list[str
     ]
 
 
-def ingest_cost(documents: int, rounds: int = 3) -> None:
-    """Print the processor's seconds for a megabyte of text, ingested with and without context by turns."""
-    embedder = MiniLMEmbedder()
-    embedder.embed_query("warm")
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    with tempfile.TemporaryDirectory() as folder:
-        texts = Path(folder) / "texts"
-        texts.mkdir()
-        rows = read_jsonl(DATA / "dev" / "squad2_dev16_docs.jsonl.gz")
-        for i, row in zip(range(documents), rows, strict=False):
-            (texts / f"{i}.txt").write_text(f"{row['title']}\n\n{row['text']}", encoding="utf-8")
-        size = sum(f.stat().st_size for f in texts.iterdir()) / 1e6
-        for turn in range(rounds):
-            for context, found in seconds.items():
-                store = Path(folder) / f"{context}-{turn}"
-                with Sage(store, embedder=embedder, config=SageConfig(context=context)) as sage:
-                    start = time.process_time()
-                    sage.ingest([texts])
-                    found.append((time.process_time() - start) / size)
-    plain, full = (float(np.median(seconds[context])) for context in (False, True))
-    print(f"processor seconds for a megabyte ({size:.2f} MB ingested, median of {rounds}):")
-    print(f"{plain:.1f} without context, {full:.1f} with it ({full / plain - 1:+.0%})")
-
-
 def main() -> None:
     """Measure and print Markdown."""
     parser = argparse.ArgumentParser(
@@ -199,11 +171,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--against", choices=CHUNKERS, metavar="SPLITTER", help="of benchmarks/chunkers.py")
-    parser.add_argument("--ingest", type=int, metavar="N", help="only the cost of ingesting N documents")
     arguments = parser.parse_args()
-    if arguments.ingest is not None:
-        ingest_cost(arguments.ingest)
-        return
     began = time.perf_counter()
     names = arguments.sets
     report(compare(names, arguments.against) if arguments.against else measure(names))

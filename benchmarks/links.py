@@ -3,7 +3,6 @@
     python benchmarks/links.py
     python benchmarks/links.py --sets 2wiki_pool --fit     # weights chosen without the set they are judged on
     python benchmarks/links.py --random 10                 # every chunk links to so many random documents
-    python benchmarks/links.py --sets hotpot_sample --headings    # headings within documents are names, too
     python benchmarks/links.py --lookup 50000              # time of the lookup, size of the table
     python benchmarks/links.py --cost 100                  # processor time of a question and of an ingest
 
@@ -18,12 +17,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +47,6 @@ from sage_core.ranking import (
     vouch,
     vouch_named,
 )
-from sage_core.text.headings import find_headings
 from sage_core.text.keywords import index_terms
 
 Floats = NDArray[np.float64]
@@ -141,59 +137,6 @@ class Names:
             scores = self.score(question, chunks)
         return Scored(dev.shown(question, np.array(chunks)), np.array(scores, dtype=float), named)
 
-    @cached_property
-    def sections(self) -> dict[str, tuple[str, list[int]]]:
-        """For each heading an id, its words and the first chunks below it."""
-        found: dict[str, tuple[str, list[int]]] = {}
-        for document, rows in self.rows.items():
-            headings = find_headings(self.texts[document])
-            ends = [*(h.start for h in headings), math.inf]
-            for number, (heading, end) in enumerate(zip(headings, ends[1:], strict=True)):
-                spans = [(row, self.dev.chunks[row].span) for row in rows]
-                below = [row for row, span in spans if span.end > heading.end and span.start < end]
-                found[f"{document}\0{number}"] = (heading.text, below[: links.FIRST_CHUNKS])
-        return found
-
-    @cached_property
-    def headings(self) -> NameIndex:
-        """The sections by their headings, beside the documents by their names."""
-        index = self.index_of([*self.titles])
-        for section, (words, rows) in self.sections.items():
-            if rows:
-                index.add(section, words)
-        return index
-
-    def follow_headings(self, question: int, followed: Scored) -> tuple[Candidates, Floats]:
-        """What names bring, then sections by their headings; scores with the weights of documents."""
-        dev, chunks = self.dev, followed.shown.chunks.tolist()
-        if dev.separate:
-            return followed.shown, self.vouched(followed)
-        texts, own = [dev.chunks[i].text for i in chunks], [dev.chunks[i].doc_id for i in chunks]
-        found = [
-            (x, self.sections[x.document][1])
-            for x in named_links(
-                dev.questions[question].text, texts, own, followed.scores.tolist(), self.headings
-            )
-            if x.document in self.sections
-        ]
-        # A chunk of a section does not vouch for it.
-        found = [(x, rows) for x, rows in found if x.source is None or chunks[x.source] not in rows]
-        known = {*chunks}
-        chunks += [*dict.fromkeys(row for _, rows in found for row in rows if row not in known)][
-            : links.MAX_CHUNKS
-        ]
-        at = {row: i for i, row in enumerate(chunks)}
-        shown = dev.shown(question, np.array(chunks))
-        scores = np.array(self.score(question, chunks), dtype=float)
-        vouched = self.vouched(Scored(shown, scores, followed.named))
-        edges = [
-            links.Edge(x.source, at[row], x.share * _weight(x, number, Weights()))
-            for x, rows in found
-            for number, row in enumerate(rows)
-            if row in at
-        ]
-        return shown, np.array(vouch_named(vouched.tolist(), edges, "probability"), dtype=float)
-
     def vouched(self, scored: Scored, weights: Weights = Weights()) -> Floats:  # noqa: B008
         """Scores when those who name a document have vouched."""
         positions: dict[str, list[tuple[int, int]]] = {}
@@ -225,9 +168,7 @@ def _weight(named: NamedLink, number: int, weights: Weights) -> float:
     return weights.question if named.source is None else weights.first
 
 
-def measure(
-    dev: DevSet, random: int = 0, headings: bool = False
-) -> tuple[dict[str, Floats], dict[Weights, Floats]]:
+def measure(dev: DevSet, random: int = 0) -> tuple[dict[str, Floats], dict[Weights, Floats]]:
     """Figures by what is compared, and those of other weights."""
     names = Names(dev)
     numbers = range(len(dev.questions))
@@ -244,12 +185,6 @@ def measure(
         scores = [names.vouched(one) for one in scored]
         found = figures(dev, [one.shown for one in scored], scores)
         rows[label] = np.column_stack([found, names.recall_at_5(scored, scores)])
-    if headings:
-        pairs = [names.follow_headings(q, followed[q]) for q in numbers]
-        scored = [Scored(shown, scores, []) for shown, scores in pairs]
-        scores = [x.scores for x in scored]
-        found = figures(dev, [x.shown for x in scored], scores)
-        rows["names and headings"] = np.column_stack([found, names.recall_at_5(scored, scores)])
     shown = [one.shown for one in followed]
     others = {
         Weights(*w): figures(dev, shown, [names.vouched(one, Weights(*w)) for one in followed])
@@ -373,7 +308,6 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--fit", action="store_true", help="choose weights with one set left out")
     parser.add_argument("--random", type=int, default=0, metavar="LINKS", help="random links of every chunk")
-    parser.add_argument("--headings", action="store_true", help="also take headings for names")
     parser.add_argument("--lookup", type=int, metavar="DOCUMENTS", help="only the time of a lookup")
     parser.add_argument("--cost", type=int, metavar="QUESTIONS", help="only the processor time of a question")
     arguments = parser.parse_args()
@@ -386,7 +320,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     base, others = {}, {}
     for name in arguments.sets:
-        rows, others[name] = measure(DevSet(name, embedder), arguments.random, arguments.headings)
+        rows, others[name] = measure(DevSet(name, embedder), arguments.random)
         base[name] = rows["without"]
         report(name, rows)
     if arguments.fit:

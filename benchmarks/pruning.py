@@ -1,7 +1,6 @@
 """Sentences dropped from kept chunks: recall of evidence against tokens saved.
 
     python benchmarks/pruning.py                  # the frontier
-    python benchmarks/pruning.py --cosines        # what sentence embeddings would add; minutes
     python benchmarks/pruning.py --write 0.015    # and remake sage_core/verify/pruning.json
 
 Chunks are what `Sage` keeps by default of what it finds (hybrid reranker, neighbors, titles). Recall is the
@@ -90,7 +89,7 @@ class Case:
         )
 
 
-def cases(dev: DevSet, reranker: HybridReranker, *, cosines: bool) -> list[Case]:
+def cases(dev: DevSet, reranker: HybridReranker) -> list[Case]:
     """Every question with what the default selection keeps."""
     listed = []
     for found in dev.candidates:
@@ -102,19 +101,12 @@ def cases(dev: DevSet, reranker: HybridReranker, *, cosines: bool) -> list[Case]
         kept = SelectionConfig().select(final, "probability").indices
         listed.append((found.question, [chunks[i] for i in kept], [final[i] for i in kept]))
     parts = {c.text: chunk_sentences(c.text) for _, chunks, _ in listed for c in chunks}
-    vectors: dict[str, NDArray[np.float32]] = {}
-    if cosines:
-        texts = list(dict.fromkeys(s.of(t) for t, p in parts.items() for s in p.spans))
-        vectors = dict(zip(texts, dev.vectors(texts), strict=True))
     result = []
-    for i, (question, chunks, scores) in enumerate(listed):
+    for question, chunks, scores in listed:
         own = tuple(parts[c.text] for c in chunks)
         sentences = [span.of(p.text) for p in own for span in p.spans]
         lengths = [len(p.spans) for p in own]
         features = sentence_features(question.text, sentences, lengths, scores, "probability")
-        if cosines:
-            near = np.stack([vectors[s] for s in sentences]) @ dev.query_vectors[i]
-            features = np.column_stack([features, (near - near.mean()) / (near.std() + 1e-9)])
         places = tuple((c.doc_id, c.span.start) for c in chunks)
         bare = Case(
             own, features, tuple(c.tokens for c in chunks), places, question.evidence, np.zeros(0, bool)
@@ -235,25 +227,21 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--questions", type=int, default=150, help="most questions of a set")
-    parser.add_argument("--cosines", action="store_true", help="what sentence embeddings would add")
     parser.add_argument("--thresholds", nargs="+", type=float, default=list(THRESHOLDS), metavar="P")
     parser.add_argument("--write", type=float, metavar="P", help="write coefficients and this threshold")
     arguments = parser.parse_args()
     embedder = MiniLMEmbedder()
     reranker = HybridReranker()
     sets = {
-        name: cases(
-            DevSet(name, embedder, max_questions=arguments.questions), reranker, cosines=arguments.cosines
-        )
+        name: cases(DevSet(name, embedder, max_questions=arguments.questions), reranker)
         for name in arguments.sets
     }
     report(sets, arguments.thresholds)
     beta = fit(list(sets.values()))
-    names = (*FEATURES, "cosine") if arguments.cosines else FEATURES
-    print("\n" + "\n".join(f"{n}: {b:.4f}" for n, b in zip([*names, "intercept"], beta, strict=True)))
-    if arguments.write is not None and not arguments.cosines:
+    print("\n" + "\n".join(f"{n}: {b:.4f}" for n, b in zip([*FEATURES, "intercept"], beta, strict=True)))
+    if arguments.write is not None:
         content = {
-            "features": list(names),
+            "features": list(FEATURES),
             "weights": [round(float(b), 4) for b in beta[:-1]],
             "intercept": round(float(beta[-1]), 4),
             "threshold": arguments.write,

@@ -1,4 +1,8 @@
-"""The published sets, each in the format of its publishers and in that of the Hugging Face hub."""
+"""The published sets, each in the format of its publishers and in that of the Hugging Face hub.
+
+``path`` is a file or its folder; ``wanted`` says which split of a folder. All raise InputError for a file
+that is missing, and for what is malformed.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +64,7 @@ def read_quality(path: Path, wanted: Wanted, *, hard: bool = False, html: bool =
 
 
 def quality_from_rows(rows: Iterable[Record], source: str, wanted: Wanted, *, hard: bool = False) -> Contents:
-    """Read the hub's rows: an article, a question, its options, the right one counted from 0, ``hard``.
-
-    Raises:
-        InputError: Where a row is malformed.
-    """
+    """Read the hub's rows: an article, a question, its options, the right one counted from 0, ``hard``."""
     contents = Contents(source)
     ids: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
@@ -130,15 +130,7 @@ _QASPER_FILES = "qasper-test-v0.3.json, or its folder"
 
 
 def read_qasper(path: Path, wanted: Wanted) -> Contents:
-    """Read a published file.
-
-    Args:
-        path: The file, or a folder with the files.
-        wanted: The split, where ``path`` is a folder.
-
-    Raises:
-        InputError: Where the file is missing or malformed.
-    """
+    """Read a published file."""
     name = "dev" if wanted.split == "validation" else wanted.split
     file = find_file(path, (f"**/qasper-{name}-v*.json", f"**/*{name}*.json"), f"QASPER file of {name}")
     whole = read_json_object(file, "QASPER")
@@ -152,11 +144,7 @@ def read_qasper(path: Path, wanted: Wanted) -> Contents:
 
 
 def qasper_from_rows(rows: Iterable[Record], source: str, wanted: Wanted) -> Contents:
-    """Read the hub's rows: a paper each, its lists of objects turned into objects of lists.
-
-    Raises:
-        InputError: Where a row is malformed.
-    """
+    """Read the hub's rows: a paper each, its lists of objects turned into objects of lists."""
     contents = Contents(source)
     for row in rows:
         _add_paper(contents, row.text("id"), Record(_published_shape(row.data), row.where))
@@ -281,11 +269,7 @@ def read_narrativeqa(path: Path, wanted: Wanted, *, summaries: bool = False) -> 
 def narrativeqa_from_rows(
     rows: Iterable[Record], source: str, wanted: Wanted, *, summaries: bool = False
 ) -> Contents:
-    """Read the hub's rows: a question each, with its whole document and the summary.
-
-    Raises:
-        InputError: Where a row is malformed.
-    """
+    """Read the hub's rows: a question each, with its whole document and the summary."""
     contents = Contents(source)
     for number, row in enumerate(rows, 1):
         document = _part(row, "document")
@@ -396,15 +380,7 @@ _SQUAD_FILES = "dev-v1.1.json or dev-v2.0.json, or its folder"
 
 
 def read_squad(path: Path, wanted: Wanted) -> Contents:
-    """Read a published file.
-
-    Args:
-        path: The file, or a folder with the files.
-        wanted: The split, where ``path`` is a folder.
-
-    Raises:
-        InputError: Where the file is missing or malformed.
-    """
+    """Read a published file."""
     name = "dev" if wanted.split == "validation" else wanted.split
     file = find_file(path, (f"**/{name}-v*.json", f"**/*{name}*.json"), f"SQuAD file of {name}")
     contents = Contents(str(file))
@@ -416,11 +392,7 @@ def read_squad(path: Path, wanted: Wanted) -> Contents:
 
 
 def squad_from_rows(rows: Iterable[Record], source: str, wanted: Wanted) -> Contents:
-    """Read the hub's rows: a question each, with its paragraph and the title of its article.
-
-    Raises:
-        InputError: Where a row is malformed.
-    """
+    """Read the hub's rows: a question each, with its paragraph and the title of its article."""
     contents = Contents(source)
     articles: dict[str, dict[str, list[Record]]] = {}
     for row in rows:
@@ -539,11 +511,7 @@ def read_triviaqa(path: Path, wanted: Wanted, *, domain: str = "wikipedia") -> C
 
 
 def triviaqa_from_rows(rows: Iterable[Record], source: str, wanted: Wanted) -> Contents:
-    """Read the hub's rows (a configuration with contexts, such as ``rc.wikipedia``).
-
-    Raises:
-        InputError: Where a row is malformed.
-    """
+    """Read the hub's rows (a configuration with contexts, such as ``rc.wikipedia``)."""
     contents = Contents(source)
     for row in rows:
         data = {k: untransposed(row.data.get(k)) for k in ("entity_pages", "search_results")}
