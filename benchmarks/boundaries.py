@@ -1,14 +1,12 @@
-"""Paragraph boundaries found by our models and by other splitters, on the same held-out sentences.
+"""Paragraph boundaries found by our models and by fixed sizes, on the same held-out sentences.
 
-    python benchmarks/boundaries.py                     # ours, TextTiling and fixed size, all documents
-    python benchmarks/boundaries.py --peers --documents 20   # the splitters that need all-MiniLM too
+    python benchmarks/boundaries.py
 
 Data: `$SAGE_DATA/dev/seg_*` (default ../shared/data), and the hand-made sections of the tales of
 `dev/fairytaleqa`. Paragraph breaks are withheld. Each sentence gap is a
 boundary or not; F1 is of boundaries over all gaps of a set, Pk and WindowDiff are means over documents. The
 threshold of our models is the one stored with them, found on held-out *training* documents. Intervals: 95 %,
-bootstrap over documents; "F1 behind" is the paired difference to the default model. Splitters whose parameter
-is a percentile are also run at the set's true rate of boundaries, which they could not know.
+bootstrap over documents; "F1 behind" is the paired difference to the default model.
 """
 
 from __future__ import annotations
@@ -17,22 +15,19 @@ import argparse
 import gzip
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from sage_train.corpus import read_corpus
 from sage_train.metrics import pk, roc_auc, window_diff
 
-from benchmarks import boundary_peers as peers
 from sage_core.segmentation.models.load import bundled_models, load_model
 from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import get_counter
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy", "seg_gum", "fairytaleqa")
@@ -93,34 +88,21 @@ def our_rows(documents: Sequence[Gold]) -> list[Row]:
     return rows
 
 
-def peer_rows(documents: Sequence[Gold], rate: float, vectors: peers.CachedVectors | None) -> list[Row]:
-    """The other splitters; those that are not installed are named and left out."""
-    matched = round(100 * (1 - rate))
-    makers: list[tuple[str, Callable[[], peers.Splitter]]] = [
-        ("TextTiling (nltk)", peers.text_tiling),
-        ("fixed size, 128 tokens", lambda: peers.fixed_size(128)),
-    ]
-    if vectors is not None:
-        makers += [
-            ("LlamaIndex SemanticSplitter", lambda: peers.llama_index(vectors, 95)),
-            (
-                f"LlamaIndex SemanticSplitter, percentile {matched}",
-                lambda: peers.llama_index(vectors, matched),
-            ),
-            ("LangChain SemanticChunker", lambda: peers.langchain(vectors, 95)),
-            (f"LangChain SemanticChunker, percentile {matched}", lambda: peers.langchain(vectors, matched)),
-            ("chonkie SemanticChunker", lambda: peers.chonkie(vectors, 0.8)),
-        ]
-    rows = []
-    for name, make in makers:
-        try:
-            splitter = make()
-        except ImportError as error:
-            print(f"left out: {name} ({error})")
-            continue
-        rows.append(Row(name, [splitter(d.sentences) for d in documents]))
-    every = [np.ones(len(d.breaks), bool) for d in documents]
-    return [*rows, Row("every gap", every)]
+def plain_rows(documents: Sequence[Gold]) -> list[Row]:
+    """Whole sentences packed up to 128 tokens, and a break at every gap."""
+    packed = [_packed(document.sentences, 128) for document in documents]
+    every = [np.ones(len(document.breaks), bool) for document in documents]
+    return [Row("fixed size, 128 tokens", packed), Row("every gap", every)]
+
+
+def _packed(sentences: Sequence[str], tokens: int) -> NDArray[np.bool_]:
+    found = np.zeros(max(len(sentences) - 1, 0), bool)
+    room = tokens
+    for i, (_, size) in enumerate(pairwise(get_counter("bert").count_many(sentences))):
+        room -= size
+        if room < size:
+            found[i], room = True, tokens
+    return found
 
 
 def counts(documents: Sequence[Gold], row: Row) -> NDArray[np.int64]:
@@ -185,16 +167,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--documents", type=int, default=None, help="only so many documents of each set")
-    parser.add_argument("--peers", action="store_true", help="also the splitters that need all-MiniLM")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     arguments = parser.parse_args()
-    vectors = peers.CachedVectors() if arguments.peers else None
     pooled: list[tuple[list[Gold], list[Row]]] = []
     for name in arguments.sets:
         documents = read_set(name, arguments.documents)
-        rate = float(np.concatenate([d.breaks for d in documents]).mean())
-        rows = our_rows(documents)
-        rows += peer_rows(documents, rate, vectors)
+        rows = our_rows(documents) + plain_rows(documents)
         best = "sage-rag, context" if any(r.name == "sage-rag, context" for r in rows) else rows[0].name
         report(name, documents, rows, best)
         if name not in ("seg_gum", "fairytaleqa"):
