@@ -55,5 +55,5 @@ def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
 
 @functools.cache
 def _kernel_file_systems() -> frozenset[int]:
-    """Devices whose "regular files" are the kernel's: reading /proc/kmsg waits for ever."""
+    """Devices whose "regular files" are the kernel's: reading /proc/kmsg waits forever."""
     return frozenset(Path(place).stat().st_dev for place in ("/proc", "/sys") if os.path.ismount(place))

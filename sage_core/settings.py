@@ -97,7 +97,7 @@ class SageSettings:
         """
         path = as_path(path)
         try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for, a device read for ever
+            if path.exists() and not path.is_file():  # a pipe would be waited for, a device read forever
                 raise InputError(f"the settings file {path} is not a regular file")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:

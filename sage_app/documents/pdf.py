@@ -739,7 +739,7 @@ def _title(document: Any) -> str | None:
 def _outline(document: Any) -> list[tuple[str, int, int]]:
     """Bookmarks as (letters and digits of the title, level from 1, page from 0)."""
     bookmarks: list[tuple[str, int, int]] = []
-    # A bookmark that is its own parent would give new ones for ever.
+    # A bookmark that is its own parent would give new ones forever.
     for bookmark in itertools.islice(document.get_toc(max_depth=8), _MOST_BOOKMARKS):
         target = bookmark.get_dest()
         page = target.get_index() if target is not None else None

@@ -298,7 +298,7 @@ class ChromaStore(OpenStore):
             tenant=self._tenant,
             database=self._database,
         )
-        # Chroma's client waits for ever, and has no option for it.
+        # Chroma's client waits forever, and has no option for it.
         session = getattr(getattr(client, "_server", None), "_session", None)
         if session is not None:
             session.timeout = _TIMEOUT

@@ -52,7 +52,7 @@ class PaperMoves(_Moves):
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict; may be the same as before, which is the paper's defect."""
         most = self.config.selection.max_k
-        # Literal: nothing is remembered, so +1 and -1 may alternate for ever. max_rounds ends it.
+        # Literal: nothing is remembered, so +1 and -1 may alternate forever. max_rounds ends it.
         self.min_k = max(self.min_k + adjust, 1)
         if most is not None:
             self.min_k = min(self.min_k, most)

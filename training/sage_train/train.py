@@ -28,7 +28,6 @@ from sage_core.embedding.ops import sigmoid
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.models.encoder import ENCODER_TABLES
 from sage_core.segmentation.models.load import read_model
-from sage_train.calibration import expected_calibration_error, platt
 from sage_train.card import CorpusSummary, model_card, summarize
 from sage_train.corpus import (
     Corpus,
@@ -38,7 +37,7 @@ from sage_train.corpus import (
     split_by_document,
 )
 from sage_train.folders import save_folder
-from sage_train.metrics import best_f1, f1, roc_auc
+from sage_train.metrics import best_f1, expected_calibration_error, f1, platt, roc_auc
 from sage_train.options import Progress, TrainOptions, TrainReport
 
 if TYPE_CHECKING:

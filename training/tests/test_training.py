@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from sage_train.calibration import expected_calibration_error, platt
 from sage_train.corpus import index_corpus, read_corpus, split_by_document
-from sage_train.metrics import best_f1, roc_auc
+from sage_train.metrics import best_f1, expected_calibration_error, platt, roc_auc
 from sage_train.mining import NegativeMix, mine_pairs
 
 from sage_core.embedding.storage import load_folder
