@@ -227,13 +227,15 @@ def _has_name(text: str, name: str) -> bool:
     """Whether a text has the beginning of a name, or a word that differs from it by a letter or so."""
     if (name[:5] if len(name) > 5 else name.removesuffix("s")) in text:
         return True
+    if len(name) < 5:  # too short to be misspelt
+        return False
     near = {w for w in re.findall(rf"\b{name[0]}\w+", text) if abs(len(w) - len(name)) < 2}
-    return len(name) > 4 and bool(difflib.get_close_matches(name, near, 1, 0.8))
+    return bool(difflib.get_close_matches(name, near, 1, 0.8))
 
 
 def _folded(text: str) -> str:
     """Without accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text))
 
 
 class LRUCache(Generic[V]):
