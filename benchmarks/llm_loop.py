@@ -197,7 +197,8 @@ def report(found: dict[str, dict[str, Any]], clusters: list[int], gold: list[lis
         for row, rows in found.items()
     }
     silent = {
-        row: np.array([not r["answer"] or abstains(r["answer"]) for r in rows]) for row, rows in found.items()
+        row: np.array([not r["calls"] or not r["answer"] or abstains(r["answer"]) for r in rows])
+        for row, rows in found.items()
     }
     picks = resampled(clusters, seed)
     counts = picks @ summed(np.ones(len(clusters)), clusters)
