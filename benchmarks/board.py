@@ -247,15 +247,15 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="JSON lines, a splitter and a set each")
     parser.add_argument("--page", type=Path, help="a file for the page")
     parser.add_argument("--sets", nargs="+", default=[*SAMPLES], choices=names, metavar="SET")
-    parser.add_argument("--questions", type=int, help="at most so many of each set")
+    parser.add_argument(
+        "--questions", type=int, help="at most so many of each set, in place of its sample's number"
+    )
     parser.add_argument("--chroma", type=Path, help="the folder of Chroma's general_evaluation_data")
     parser.add_argument("--only", nargs="+", help="splitters whose names contain one of these")
     parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     options = parser.parse_args()
-    sets = {
-        n: replace(c := titled(corpus), questions=c.questions[: options.questions])
-        for n, corpus in corpora(options.seed, options.sets).items()
-    }
+    known_sets = corpora(options.seed, options.sets, options.questions)
+    sets = {name: titled(corpus) for name, corpus in known_sets.items()}
     if options.chroma:
         sets["chroma"] = chroma(options.chroma)
     known: dict[str, Result] = {}

@@ -76,12 +76,21 @@ class Corpus:
     separate: bool
 
 
-def corpora(seed: int, names: Collection[str] = tuple(SAMPLES)) -> dict[str, Corpus]:
-    """The samples by name; exits with a hint where the data is not found."""
+def corpora(
+    seed: int, names: Collection[str] = tuple(SAMPLES), questions: int | None = None
+) -> dict[str, Corpus]:
+    """The samples by name, with as many questions as the table says, or ``questions``.
+
+    Exits with a hint where the data is not found.
+    """
     if not DATA.is_dir():
         sys.exit(f"no {DATA}: set SAGE_DATA to the folder that holds dev/")
     samples = {**SAMPLES, **MORE_SAMPLES}
-    return {name: _corpus(name, *samples[name], seed) for name in names}
+    result: dict[str, Corpus] = {}
+    for name in names:
+        documents, usual, longest, separate = samples[name]
+        result[name] = _corpus(name, documents, questions or usual, longest, separate, seed)
+    return result
 
 
 def _corpus(name: str, documents: int, questions: int, longest: int, separate: bool, seed: int) -> Corpus:

@@ -45,7 +45,7 @@ def test_no_unit_that_fits_is_torn(segmenter: Segmenter, document: Marked) -> No
 @pytest.mark.parametrize("target", [None, "sentence", "passage", "topic"])
 def test_of_all_cuts_one_in_a_hundred_tears_a_unit(target: Size | None) -> None:
     segmenter = Segmenter(max_tokens=130, target_tokens=target)
-    cut = [(d, segmenter.segment(d.text)) for d in DOCUMENTS if d.kind[-1] not in "45"]
+    cut = [(d, segmenter.segment(d.text)) for d in DOCUMENTS if d.kind[-1] not in "456"]
     count = get_counter("bert").count
     torn = [tear for d, spans in cut for tear in forbidden_cuts(d, spans, segmenter.max_tokens, count)]
     assert len(torn) < 0.01 * sum(len(spans) - 1 for _, spans in cut), torn
