@@ -7,8 +7,10 @@
 Half of the fixture's questions were held back while the rules were written; they are shown apart. Right
 is an answer that holds the words of all parts of the gold answer, in their order; wrong is any other one.
 A question for yes or no that gets a sentence alone is counted apart, as quoted. "The documents do not say."
-and "I am not sure." turn a question down. A line of ``questions.txt``: split, document, form, question and
-gold answer, with ``|`` between them. A gold answer has its parts with ``;`` between them, their alternatives
+and "I am not sure." turn a question down. Of all but those for yes or no it is counted, too, how often what
+is displayed, the passages under "I am not sure." among it, holds the gold answer. A line of
+``questions.txt``: split, document, form, question and gold answer, with ``|`` between them. A gold answer has
+its parts with ``;`` between them, their alternatives
 with `` / ``; it is empty where the documents do not say.
 """
 
@@ -37,9 +39,14 @@ def outcome(answer: str, gold: str, form: str) -> str:
     if form == "yesno":
         said = re.match(r"The documents suggest (yes|no):", answer)
         return "quoted" if said is None else "right" if said[1] == gold else "wrong"
-    said = _words(answer.replace("**", ""))
+    return "right" if holds(answer, gold) else "wrong"
+
+
+def holds(text: str, gold: str) -> bool:
+    """Whether a text has the words of all parts of a gold answer."""
+    said = _words(text.replace("**", ""))
     parts = [part.split(" / ") for part in gold.split(";")]
-    return "right" if all(any(_words(one) in said for one in part) for part in parts) else "wrong"
+    return all(any(_words(one) in said for one in part) for part in parts)
 
 
 def _words(text: str) -> str:
@@ -49,7 +56,9 @@ def _words(text: str) -> str:
 
 def measure(documents: Path, verbose: bool) -> None:
     """Print the outcomes by form, of the questions that tuned and of those held back."""
-    counts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    counts: dict[tuple[str, str], collections.Counter[str | bool]] = collections.defaultdict(
+        collections.Counter
+    )
     with tempfile.TemporaryDirectory() as folder, Sage(Path(folder) / "store") as sage:
         sage.ingest([path for path in sorted(documents.iterdir()) if path.name != "questions.txt"])
         for line in (documents / "questions.txt").read_text(encoding="utf-8").splitlines():
@@ -60,15 +69,19 @@ def measure(documents: Path, verbose: bool) -> None:
             result = outcome(answer, gold, form)
             counts[split, form][result] += 1
             counts[split, "all answerable" if gold else "all unanswerable"][result] += 1
+            if gold and form != "yesno":
+                counts["any", "shown"][holds(answer, gold)] += 1
             if verbose and result not in ("right" if gold else "turned down", "quoted"):
                 print(f"{split} {form} {result}: {question} -> {answer} [{gold}]")
+    shown = counts.pop(("any", "shown"))
+    print(f"the gold answer is displayed for {shown[True]} of {shown.total()} (without yes or no)")
     for (split, form), own in sorted(counts.items()):
         total = sum(own.values())
-        shown = ", ".join(
+        outcomes = ", ".join(
             f"{name} {own[name]} ({own[name] / total:.0%})"
             for name in ("right", "wrong", "quoted", "turned down")
         )
-        print(f"{split:5} {form:16} n = {total}: {shown}")
+        print(f"{split:5} {form:16} n = {total}: {outcomes}")
 
 
 def main() -> None:

@@ -5,9 +5,11 @@
 
 SmolLM2-135M-Instruct (`benchmarks/local_llm.py`) answers 200 questions of four development sets three times:
 from passages that hold the answer, from other passages of the same document, and from none. An answer is
-right where it contains a gold answer or has a token F1 of at least .6 with one, and wrong where it shares no
-word with any; the rest is unclear and left out of the rates, as are abstentions. An answer from other
-passages is never supported. Answers from none are checked against the passages that hold the answer.
+right where it contains a gold answer or has a token F1 of at least .6 with one, and no invention: a number or
+name that neither the passages nor the question have. Of the rest it is wrong where it has an invention or
+shares no word with any gold answer; what is left is unclear and not in the rates, as are abstentions. An
+answer from other passages is never right. Answers from none are checked against the passages that hold the
+answer. "Another" are the wrong ones that give another number or name where the gold answer is one.
 """
 
 from __future__ import annotations
@@ -160,13 +162,26 @@ def saved() -> list[dict[str, str]]:
 
 
 def label(case: Case, shown: str, answer: str) -> str:
-    """``"right"``, ``"wrong"``, or ``"unclear"``."""
+    """``"right"``, ``"wrong"``, ``"another"`` (wrong, another number or name), or ``"unclear"``."""
     if abstains(answer):
         return "unclear"
+    passages = case.others if shown == "other passages" else case.right
+    known = set(bare(" ".join([case.question, *passages])))
+    invented = [w for w in values(answer) if w not in known]
     if any(_holds(answer, gold) or f1(answer, gold) >= 0.6 for gold in case.answers):
-        return "unclear" if shown == "other passages" else "right"
+        return "unclear" if invented or shown == "other passages" else "right"
     said = set(bare(answer)) - set(bare(case.question))
-    return "unclear" if any(said & set(bare(gold)) for gold in case.answers) else "wrong"
+    if not invented and any(said & set(bare(gold)) for gold in case.answers):
+        return "unclear"
+    is_value = all(set(bare(gold)) & set(values(f". {gold}")) for gold in case.answers)
+    other = set(values(answer)) - set(bare(case.question))
+    return "another" if is_value and other and shown != "other passages" else "wrong"
+
+
+def values(text: str) -> list[str]:
+    """The words of a text that are numbers or names: with a digit, or a capital that begins no sentence."""
+    found = re.finditer(r"(?<![.!?:\"“] )(?<!\A)(?<!\w)(?:[A-Z]\w+|\w*\d\w*)", text)
+    return [word for m in found for word in bare(m[0])]
 
 
 def report(data: Path) -> None:
@@ -186,7 +201,8 @@ def report(data: Path) -> None:
             for alone in (False, True)
         )
         rows.append({
-            "shown": shown, "right": kind == "right", "approved": approved, "plain": plain,
+            "shown": shown, "right": kind == "right", "another": kind == "another",
+            "approved": approved, "plain": plain,
             "auto": None if auto is None else settled(auto, case.question, answer, passages, judge=judge),
             "local": alone and settled(alone, case.question, answer, passages, judge=judge),
         })  # fmt: skip
@@ -209,6 +225,7 @@ def _line(name: str, rows: Sequence[dict[str, Any]]) -> None:
     print(
         f"  contradicted: {share(wrong, lambda r: any(m.refuted for m in r['approved'].marks))} wrong, "
         f"{share(right, lambda r: any(m.refuted for m in r['approved'].marks))} right\n"
+        f"  another number or name: stopped {share([r for r in wrong if r['another']], _stopped)}\n"
         f"  a critic that approves everything: let through {share(wrong, lambda r: r['approved'].accepted)} "
         f"wrong, lost {share(right, lambda r: not r['approved'].accepted)} right\n"
         f"  check(): accepted {share(wrong, lambda r: r['plain'].accepted)} wrong, "
@@ -219,6 +236,10 @@ def _line(name: str, rows: Sequence[dict[str, Any]]) -> None:
         f"  local: accepts {share(wrong, lambda r: r['local'].accepted)} wrong, "
         f"{share(right, lambda r: r['local'].accepted)} right"
     )
+
+
+def _stopped(row: dict[str, Any]) -> bool:
+    return not row["approved"].accepted
 
 
 def main() -> None:
