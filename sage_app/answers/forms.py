@@ -14,11 +14,8 @@ from sage_core.text.header import SEPARATOR
 from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cells_of, is_ruler
-from sage_core.verify.words import stem_list
+from sage_core.verify.words import YES_NO, stem_list
 
-_YES_NO = re.compile(
-    r"(?i)\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|will|would)\b"
-)
 _COMPARES = re.compile(r"(?i)\b(?:compare|difference|differ|versus|vs|than|or)\b")
 _SIDES = re.compile(r"(?i)\s+(?:or|and|versus|vs\.?|than)\s+")
 _LISTS = re.compile(
@@ -119,7 +116,7 @@ def answer_by_rule(
     if asks_yes_or_no(question):
         weights = {w: v for w, v in weights.items() if w not in _ADVERBS} or weights
         return _yes_or_no(question, lines, weights, affirms)
-    if _YES_NO.match(question):  # One thing or the other.
+    if YES_NO.match(question):  # One thing or the other.
         return None
     cell = _cell(question, tables, weights)
     listed = _listed(question, lines, weights) if _LISTS.match(question) else None
@@ -129,7 +126,7 @@ def answer_by_rule(
 
 def asks_yes_or_no(question: str) -> bool:
     """Whether a question is for yes or no, by its first word."""
-    return _YES_NO.match(question) is not None and re.search(r"(?i)\bor\b", question) is None
+    return YES_NO.match(question) is not None and re.search(r"(?i)\bor\b", question) is None
 
 
 def list_below(lead: str, passage: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -105,15 +105,8 @@ class Claim:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return {
-            "span": list(self.span),
-            "text": self.text,
-            "probability": self.probability,
-            "passage": self.passage,
-            "evidence": None if self.evidence is None else list(self.evidence),
-            "reason": self.reason,
-            "instead": self.instead,
-        }
+        evidence = None if self.evidence is None else list(self.evidence)
+        return {**asdict(self), "span": list(self.span), "evidence": evidence}
 
 
 def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,6 +28,8 @@ _BOUND = re.compile(
     r"|at least|at most|up to|nearly|almost|about|around|roughly|approximately|some|exceed\w*|minimum"
     r"|maximum|between|or)\b"
 )
+_MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
+_PARTED = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
 _MONTHS = re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec")
 _MONTH = (
     "(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -88,13 +90,14 @@ class _Number:
     shown: str
     slot: tuple[str, str]
     bound: str = ""
-    deed: str = ""  # The content word before it.
 
     def excludes(self, other: _Number) -> bool:
-        if self.slot != other.slot or self.bound != other.bound:
+        if self.slot != other.slot:
             return False
         a, b = self.value.value, other.value.value
         near = 0.0 if self.slot[0] in ("year", "date", "clock") else _ROUNDED * max(abs(a), abs(b))
+        if self.bound != other.bound:  # "65 euros" is not "up to 45 euros", and 40 may be.
+            return not self.bound and other.bound in _MOST and a > b + near
         return abs(a - b) > near
 
 
@@ -124,12 +127,15 @@ def _number(text: str, q: Quantity) -> _Number:
         slot, shown = ("of", head[0]), f"{shown}{unit[0]}"
     else:
         slot = ("last", last[1].lower() if last else "")
-    return _Number(q, shown, slot, bound[1].lower() if bound else "", (stem_list(before[-60:]) or [""])[-1])
+    return _Number(q, shown, slot, bound[1].lower() if bound else "")
 
 
 def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
     return any(
-        own.value == o.value if "date" in (own.slot[0], o.slot[0]) else own.value.agrees(o.value)
+        own.value == o.value
+        if "date" in (own.slot[0], o.slot[0])
+        # "Two years, the frame for ten": the unit is that of the number before.
+        else own.value.agrees(o.value) or (not o.value.dimension and o.shown == own.shown.split()[0])
         for o in others
     )
 
@@ -155,12 +161,10 @@ def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
     contrary. Where another one that holds as much of the rest agrees, the claim stands.
     """
     claim = terms(drop_converted_quantities(text, material.sentences))
-    plain = {t.stem for t in claim if not t.number and not t.sides}
-    if not plain:
-        return None
+    plain = {t.stem for t in claim if not t.number and not t.sides} or {t.stem for t in claim if not t.number}
     rivals = [
         (s, held, *differences(text, s))
-        for s, held in _about_the_same(plain, material, _SAME_MATTER)
+        for s, held in _about_the_same(plain, material, _SAME_MATTER, {t.stem for t in claim})
         if not s.cells
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
@@ -183,34 +187,56 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, tuple[str, str
     own, theirs = _numbers(text), _numbers(sentence.text)
     free = [n for n in theirs if not _agrees(n, own)]
     for number in own:
-        if other_deed := _of_other_deed(number, theirs):
-            other[number.shown] = (number.shown, other_deed.shown)
+        bound = _of_same_part(text, number, sentence.text, theirs)
+        if bound is not None and not _agrees(bound, own):
+            other[number.shown] = (number.shown, bound.shown)
         elif _agrees(number, theirs):
             agreed |= {number.shown}
         elif instead := next((n for n in free if number.excludes(n)), None):
             other[number.shown] = (number.shown, instead.shown)
     # "Weeks" is no word of its own in "two weeks".
     units = {w for said, _ in other.values() for w in stem_list(said)}
-    return other | {stem: said for stem, said in opposed.items() if stem not in units}, agreed
+    other |= {stem: said for stem, said in opposed.items() if stem not in units}
+    return other, agreed - other.keys()
 
 
-def _of_other_deed(number: _Number, theirs: Sequence[_Number]) -> _Number | None:
-    """The number that is said of what a claim says its own of, where that one is said of something else."""
-    same = [n for n in theirs if _agrees(number, [n])]
-    if not same or any(n.deed == number.deed for n in same):
+def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Number]) -> _Number | None:
+    """The number in the part of a sentence that a claim is about, where its own stands in another part.
+
+    "Tickets cost 15 euros, 8 euros for students" has two, and the second goes on from the first.
+    """
+    same = next((n for n in theirs if _agrees(number, [n])), None)
+    parts = _PARTED.split(text)
+    if same is None or len(parts) < 2 or same.slot != number.slot:
         return None
-    return next((n for n in theirs if n.deed == number.deed and n.slot == same[0].slot == number.slot), None)
+    own_part = next((part for part in _PARTED.split(claim) if number.shown in part), claim)
+    words, before = set(stem_list(own_part.replace(number.shown, ""))), set[str]()
+    scored: list[tuple[tuple[int, int], _Number]] = []
+    for part in parts:
+        there = [n for n in theirs if n.slot == same.slot and n.shown in part]
+        rest = set(stem_list(part)).difference(*(stem_list(n.shown) for n in there))
+        before |= rest
+        if len(there) > 1:
+            return None
+        if there and (not scored or rest <= words):
+            scored.append(((len(words & before), -len(rest - words)), there[0]))
+        elif there:
+            scored.append(((0, -len(rest)), there[0]))
+    score, found = max(scored, key=lambda one: one[0], default=((0, 0), same))
+    alone = score[0] > 0 and sum(score == other for other, _ in scored) == 1
+    return found if alone and not _agrees(number, [found]) else None
 
 
 def _about_the_same(
-    plain: set[str], material: ParsedPassages, least: float
+    plain: set[str], material: ParsedPassages, least: float, claim: Set[str] = frozenset()
 ) -> list[tuple[Sentence, frozenset[str]]]:
     """The sentences that hold most of a claim's words, and which."""
     near: list[tuple[float, Sentence, frozenset[str]]] = []
     previous = None
     for sentence in material.sentences:
         held = sentence.words & plain
-        if held and previous is not None and previous.passage == sentence.passage:
+        shared = held or sentence.words & claim
+        if shared and previous is not None and previous.passage == sentence.passage:
             # "It" is what the sentence before is about.
             back = points_back(sentence.text, Span(0, len(sentence.text)))
             held |= previous.words & plain if back else frozenset()
@@ -234,10 +260,9 @@ class _Name:
 
     def same(self, other: _Name) -> bool:
         """Whether both may be one: of two full names with one surname, the first names must agree too."""
-        a, b = self.words, other.words
-        if a[-1] == b[-1] and len(a) > 1 < len(b):
-            return a[0][0] == b[0][0] if 1 in (len(a[0]), len(b[0])) else a[0] == b[0]
-        return not set(a).isdisjoint(b)
+        a, b = sorted((self.words, other.words), key=len)
+        initial = 1 in (len(a[0]), len(b[0])) and a[0][0] == b[0][0]
+        return set(a) <= set(b) or (a[-1] == b[-1] and (a[0] == b[0] or initial))
 
 
 @lru_cache(maxsize=2048)
@@ -248,7 +273,7 @@ def _names(text: str) -> tuple[_Name, ...]:
         tokens = [
             w for w in re.findall(r"[\w’'-]+", m[0]) if w.lower() not in COMMON_ENGLISH | _TITLES | DATES
         ]
-        tokens = [re.sub(r"['’]s$", "", w) for w in tokens]
+        tokens = [re.sub(r"['’]s?$", "", w) for w in tokens]
         titled = m[0].split()[0].lower().rstrip(".") in _TITLES
         # "Fan-voted" begins a line, and initials stand for what they are the initials of.
         if any(re.search(r"-[a-z]", w) for w in tokens) or m[0].isupper():

@@ -21,12 +21,13 @@ from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.answerability import AnswerLocation, locate_answer
 from sage_core.verify.claims import CITATION, MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
+from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.foreign import foreign_claim
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
 from sage_core.verify.support import VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
-from sage_core.verify.words import question_words, stem_list, stems
+from sage_core.verify.words import question_words, stem_list, terms
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 # Words from which on small words decide on the language: of a question, and of an answer. By hand.
@@ -224,7 +225,7 @@ class LocalJudge:
             whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
             probability = support(self.grounding(whole, passages))
             # The words of other languages are not known well enough to miss one.
-            held = stems(answer) <= stems(" ".join(passages)) or not is_english(whole, _QUESTION_WORDS)
+            held = _has_words(passages, answer) or not is_english(whole, _QUESTION_WORDS)
             return None if probability is None else probability if held else min(probability, _NOT_FOUND)
         return support(claims)
 
@@ -255,6 +256,14 @@ class LocalJudge:
             if self._reader is None and self.reads:
                 self._reader = Reader()
             return self._reader
+
+
+def _has_words(passages: Sequence[str], answer: str) -> bool:
+    """Whether passages say each word of an answer, "forbidden" for "not allowed", and each of its numbers."""
+    there = terms(" ".join(passages))
+    words, sides = {t.stem for t in there}, {side for t in there for side in t.sides.items()}
+    own = terms(drop_converted_quantities(answer, parse_passages(checked_passages(passages)).sentences))
+    return all(t.stem in words or not sides.isdisjoint(t.sides.items()) for t in own)
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,7 @@ from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.support import VERBATIM_REASON
 from sage_core.verify.words import stem_list
 
 # From training data, see ``training/fit_grounding.py``: of answers of one claim from the one on 80%
@@ -116,12 +117,14 @@ def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tu
 def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJudge) -> list[Claim]:
     """An answer's claims; one of a few words is read with its question."""
     if (said := _YES_OR_NO.fullmatch(answer)) and (place := judge.locate(question, passages)) is not None:
-        return [_affirmed(judge, question, answer, said[1].lower() == "yes", place)]
+        return [_affirmed(judge, question, answer, said[1].lower() == "yes", place, passages)]
     claims = judge.grounding(answer, passages)
     answer = CITATION.sub("", answer)
     if len(claims) != 1 or not question.strip() or len(stem_list(answer)) >= _SHORT:
         return claims
     (claim,) = claims
+    if claim.reason == VERBATIM_REASON:
+        return claims
     # The passage that holds question and answer, not any that happens to hold the number.
     whole = judge.grounding(f"{question.strip().rstrip('?')}: {answer.strip()}", passages)
     best = max(whole, key=lambda c: (c.refuted, c.passage is not None, len(c.text)), default=claim)
@@ -130,9 +133,15 @@ def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJ
     return [Claim(claim.span, claim.text, held, best.passage, best.evidence, reason, best.instead)]
 
 
-def _affirmed(judge: LocalJudge, question: str, answer: str, yes: bool, place: AnswerLocation) -> Claim:
+def _affirmed(
+    judge: LocalJudge, question: str, answer: str, yes: bool, place: AnswerLocation, passages: Sequence[str]
+) -> Claim:
     """A bare yes or no: whether the sentence that answers says it."""
     affirmed = judge.affirms(question, place.quote)
+    # As a statement, the question may be denied: "Is diving allowed?" by "Diving is forbidden."
+    asked = judge.grounding(f"{question.strip().rstrip('?')}.", passages)
+    if (denied := next((c for c in asked if c.refuted), None)) is not None:
+        affirmed = denied.probability
     known = affirmed if affirmed is None or yes else 1 - affirmed
     against = place.quote if known is not None and known < UNSUPPORTED_BELOW else ""
     return Claim(

@@ -25,6 +25,9 @@ NUMBER = "<number>"
 _ASKS_NUMBER = re.compile(
     r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
 )
+YES_NO = re.compile(
+    r"(?i)\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|will|would)\b"
+)
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
@@ -37,7 +40,7 @@ _STOP = frozenset(
         "a about after all also am an and any are as at be been before being between both but by can "
         "could did do does doing done each for from get give given had has have having he her here hers "
         "him his how i if in into is it its itself just kind many may me might more most much must my no "
-        "nor not of off on once one only or other our out over own s same say says shall she should so "
+        "nor not of off on once one only or other our out over own per s same say says shall she should so "
         "some such t tell than that the their them then there these they this those through to too type "
         "under until up us use used very was we were what when where which while who whom whose why will "
         "with would you your"
@@ -133,10 +136,9 @@ _NUMBERS = {
 }
 _TOKEN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[.,;:!?()%]")
 _NOT = re.compile(r"(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\Z")
-# "Not only", and "not before May", deny nothing of what follows.
-_NOT_DENIED = re.compile(
-    r"\W+(?:only|just|merely|simply|necessarily|doubt|matter|\d)\b|[^.,;:!?]{0,60}\b(?:until|till|unless|except|but|before)\b"
-)
+# "Not only" denies nothing of what follows, and "not before May" neither denies nor says it.
+_NOT_DENIED = re.compile(r"\W+(?:only|just|merely|simply|necessarily|doubt|matter|\d)\b")
+_EXCEPTED = re.compile(r"[^.,;:!?]{0,60}\b(?:until|till|unless|except|but|before)\b")
 # What stands between a "not" and the word that it denies.
 _PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
 
@@ -182,7 +184,7 @@ class Term:
     Attributes:
         word: As written, lower case.
         stem: Its stem; for a number its digits, with a minus where it has one.
-        sign: -1 where it is denied ("not open"), else 1.
+        sign: -1 where it is denied ("not open"), 0 where it is with an exception, else 1.
         sides: On which side it stands of lines of contrary words, by the number of the line.
         near: Stems of the two terms before it and after it.
         number: Whether it is one.
@@ -198,7 +200,7 @@ class Term:
     @property
     def shown(self) -> str:
         """The word, with what denies it."""
-        return self.word if self.sign > 0 else f"not {self.word}"
+        return f"not {self.word}" if self.sign < 0 else self.word
 
 
 @lru_cache(maxsize=512)
@@ -206,21 +208,22 @@ def terms(text: str) -> tuple[Term, ...]:
     """Content words and numbers of a text in order, with what is denied and what has a contrary."""
     lower = re.sub(r"\bno longer\b", "not", text.lower())
     parsed: list[tuple[str, str, int, bool]] = []
-    denied = False
+    next_sign = 1
     for match in _TOKEN.finditer(lower):
         word = match[0]
         if not word[0].isalnum():
-            denied = False
+            next_sign = 1
         elif _NOT.match(word):
-            denied = _NOT_DENIED.match(lower, match.end()) is None
+            plain = _NOT_DENIED.match(lower, match.end()) is not None
+            next_sign = 1 if plain else 0 if _EXCEPTED.match(lower, match.end()) else -1
         elif word[0].isdecimal() or word in _NUMBERS:
             value = _NUMBERS.get(word, word.replace(",", ""))
             sign = "-" if has_minus(lower, match.start()) else ""
             parsed.append((sign + word, sign + value, 1, True))
         elif word not in _STOP or word in _CONTRARY_WORDS:
             # "Not yet open": what stands between does not end the denial.
-            parsed.append((word, _stem(word), -1 if denied else 1, False))
-            denied = denied and (word in _PASSED or word.endswith("ly"))
+            parsed.append((word, _stem(word), next_sign, False))
+            next_sign = next_sign if word in _PASSED or word.endswith("ly") else 1
     stems_ = [stem for _, stem, _, _ in parsed]
     return tuple(
         Term(
@@ -252,7 +255,7 @@ def _sides() -> dict[str, dict[int, int]]:
 def _taken(stem: str, sign: int) -> dict[int, int]:
     """The sides that a word takes: denied, the other one of two, and of more none."""
     sides = _sides().get(stem, {}).items()
-    return {line: side * sign for line, side in sides if sign > 0 or abs(side) == 1}
+    return {line: side * sign for line, side in sides if sign > 0 or (sign and abs(side) == 1)}
 
 
 def contrary(
@@ -269,7 +272,7 @@ def contrary(
     signs: dict[str, set[int]] = {}
     for term in sentence:
         signs.setdefault(term.stem, set()).add(term.sign)
-    agreed = {t.stem for t in claim if t.sign in signs.get(t.stem, ())}
+    agreed = {t.stem for t in claim if t.stem in signs and (not t.sign or {t.sign, 0} & signs[t.stem])}
     denied = [t for t in claim if t.stem in signs and t.stem not in agreed]
     other: dict[str, tuple[str, str]] = {}
     # "Eats nectar, not pollen" and "does not eat pollen": two differences make none.
