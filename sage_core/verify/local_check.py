@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +21,10 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import UNSUPPORTED_BELOW, claims_of, mark_answer
 from sage_core.verify.passages import checked_passages
-from sage_core.verify.words import NUMBER, question_words, stem_list, stems
+from sage_core.verify.support import LACKS_VALUE
+from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
+
+_log = logging.getLogger(__name__)
 
 # Probabilities that ``training/fit_judge.py`` and ``training/fit_grounding.py`` choose on training data.
 ACCEPT_AT = threshold("accept_at")
@@ -31,6 +35,7 @@ ADDRESSED = 0.66  # Share of the question's words in a supported answer and its 
 # A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
 _SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
+_DOUBTFUL = 0.5  # Probability of a statement below which it is likelier unsupported.
 _SAME_ANSWER = 0.5  # Share of the shorter answer's words that both have. By hand.
 
 
@@ -219,7 +224,8 @@ def settled(
 
     - A statement that the passages contradict: the grade is at most 3, and the answer is not accepted.
     - The main statement, the first one, is not supported: the same, unless the critic names a passage that
-      supports it (`Verdict.passage`). Then it counts as unsure, and points there.
+      supports it (`Verdict.passage`). Then it counts as unsure, and points there. One that is below .5 counts
+      as unsupported where it has a number or name that the passages lack, or they hardly answer the question.
     - Otherwise the grade stands. The marks are the verdict's in every case.
 
     ``benchmarks/judge.py --veto`` measures how many right answers lose their grade. A judge that fails
@@ -245,15 +251,18 @@ def settled(
     marks = mark_answer(answer, passages, question=question, judge=judge)
     main = next((m for m in marks if m.support != "nothing claimed"), None)
     denied = next((m for m in marks if m.refuted), None)
+    if denied is None and main is not None and config.veto == "unsupported":
+        main = _unsupported(main, question, passages, judge or shared_judge())
     if denied is None and main is not None and main.support == "unsupported":
         if 0 < verdict.passage <= len(passages):
             named = replace(
                 main, support="unsure", passage=verdict.passage - 1, evidence=None,
                 reason=f"the critic names passage {verdict.passage}: {main.reason}",
             )  # fmt: skip
-            marks = tuple(named if m is main else m for m in marks)
+            marks = tuple(named if m.span == main.span else m for m in marks)
         elif config.veto == "unsupported":
             denied = main
+            marks = tuple(main if m.span == main.span else m for m in marks)
     if texts is not None:
         marks = in_texts(marks, passages, texts)
     if verdict.score is None or denied is None or config.veto == "off":
@@ -269,6 +278,25 @@ def settled(
         marks=marks,
         accepted=False,
     )
+
+
+def _unsupported(mark: AnswerMark, question: str, passages: Sequence[str], judge: LocalJudge) -> AnswerMark:
+    """A doubtful mark as unsupported, where it has what passages lack or they do not answer the question."""
+    if mark.support != "unsure" or mark.probability is None or mark.probability >= _DOUBTFUL:
+        return mark
+    if LACKS_VALUE.search(mark.reason):
+        return replace(mark, support="unsupported")
+    if not question.strip() or YES_NO.match(question):  # Of one for yes or no the reader knows little.
+        return mark
+    try:
+        answered = judge.answerable(question, passages)
+    except Exception as error:  # whatever it is: the answer is there, and is not lost
+        _log.warning("the local judge failed, the grade stands: %s: %s", type(error).__name__, error)
+        return mark
+    if answered is None or answered >= WIDEN_BELOW:
+        return mark
+    reason = f"P(the passages answer the question) = {answered:.2f}: {mark.reason}"
+    return replace(mark, support="unsupported", reason=reason)
 
 
 def in_texts(

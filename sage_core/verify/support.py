@@ -35,6 +35,9 @@ _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken o
 VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
 VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
+LACKS_VALUE = re.compile(
+    r", a (?:number|name) is not\b"
+)  # In a reason: the passages have another one, or none.
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
 ROW_REASON = "as its row of the table says"
 _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
@@ -156,7 +159,7 @@ def support_features(
         len(pairs & material.pairs) / len(pairs) if pairs else share,
         # A number is missing where neither its digits nor its quantity in another unit is there.
         min(absent, rules[0]) if numbers else 0.0,
-        sum(n not in material.lower for n in names) / max(1, len(names)),
+        sum(n.removesuffix("s") not in material.lower for n in names) / max(1, len(names)),
         min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
         *rules,
     ]

@@ -1,0 +1,145 @@
+"""Verdicts on short answers over ten documents, graded by a critic that approves everything."""
+
+import pytest
+
+from sage_core.feedback import Verdict
+from sage_core.verify import check, settled
+
+DOCUMENTS = [
+    "# Staff guide\n\n## Expenses\n\nMeals on business trips are refunded up to 45 euros a day. Receipts are handed in within 14 days of the trip.",
+    "# Orchard lease\n\n## Rent\n\nThe rent is 1,250 euros a month and is due on the first working day. Either party may terminate with six weeks' notice.",
+    "# Board minutes, 4 May 2023\n\nPresent: Ines Calder, Tom Okafor and Ruth Lindqvist.\n\nTom Okafor was elected treasurer. Ruth Lindqvist will write to the insurers by Friday.",
+    "# Pool rules\n\nChildren under eight must be accompanied by an adult. Diving from the edge is forbidden. Lockers do not need a coin.",
+    "# Router X2\n\n| Model | Ports | Weight | Price |\n| --- | --- | --- | --- |\n| X2 Mini | 4 | 310 g | 59 € |\n| X2 Pro | 8 | 640 g | 129 € |\n\nThe X2 Pro supports power over Ethernet. The X2 Mini does not.",
+    "# Choir\n\nRehearsals are held every Tuesday at 19:30 in the parish hall. The spring concert takes place on 12 April. Tickets cost 15 euros, 8 euros for students.",
+    "# Warranty\n\nThe battery is covered for two years, the frame for ten. Damage caused by water is not covered.",
+    "# Seeds\n\nSow the peas in March, two centimetres deep. Water them twice a week. Harvest begins after about 70 days.",
+    "# History\n\nThe mill was built in 1764 by the Hansen family. It was closed in 1931 after a fire and reopened as a museum in 1988.",
+    "# Support\n\nTickets are answered within four hours on working days. Priority tickets are answered within 30 minutes, around the clock. Contact: Dana Whitfield.",
+]
+WRONG = [
+    ("How much is refunded for meals a day?", "Meals are refunded up to 65 euros a day."),
+    ("How much is refunded for meals a day?", "65 euros"),
+    ("Within how many days are receipts handed in?", "Within 30 days."),
+    ("What is the rent?", "The rent is 1,520 euros a month."),
+    (
+        "With what notice may the lease be terminated?",
+        "Either party may terminate the lease with six months' notice.",
+    ),
+    ("Who was elected treasurer?", "Ruth Lindqvist was elected treasurer."),
+    ("Who was elected treasurer?", "Ruth Lindqvist"),
+    ("Who will write to the insurers?", "Tom Okafor will write to the insurers by Friday."),
+    ("Is diving from the edge allowed?", "Yes, diving from the edge is allowed."),
+    ("Is diving from the edge allowed?", "Yes."),
+    ("Do lockers need a coin?", "Yes, the lockers need a coin."),
+    ("Do lockers need a coin?", "Yes, you will need a coin for the lockers."),
+    ("How many ports does the X2 Mini have?", "The X2 Mini has 8 ports."),
+    ("What does the X2 Pro cost?", "The X2 Pro costs 59 €."),
+    ("When are rehearsals?", "Rehearsals are held every Thursday at 19:30."),
+    ("When is the spring concert?", "The spring concert takes place on 21 April."),
+    ("What do tickets cost for students?", "Tickets cost 15 euros for students."),
+    ("Is water damage covered?", "Yes, water damage is covered."),
+    ("How deep are the peas sown?", "The peas are sown five centimetres deep."),
+    ("When was the mill built?", "The mill was built in 1931."),
+    ("Who built the mill?", "The mill was built by the Larsen family."),
+    ("When was the mill closed?", "The mill was closed in 1988."),
+    ("How fast are priority tickets answered?", "Priority tickets are answered within four hours."),
+    ("How fast are tickets answered?", "Tickets are answered within 4 days."),
+    ("Who is the contact?", "The contact is Dana Whitman."),
+    (
+        "When was the mill built, and by whom?",
+        "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire.",
+    ),
+]
+RIGHT = [
+    ("How much is refunded for meals a day?", "Meals are refunded up to 45 euros a day."),
+    ("How much is refunded for meals a day?", "45 euros"),
+    ("How much is refunded for meals a day?", "Up to €45 per day."),
+    ("What is the rent?", "The rent is 1,250 euros a month, due on the first working day."),
+    (
+        "With what notice may the lease be terminated?",
+        "The lease can be terminated by either party with six weeks' notice.",
+    ),
+    ("Who was elected treasurer?", "Tom Okafor was elected treasurer."),
+    ("Who was elected treasurer?", "Tom Okafor"),
+    ("Who will write to the insurers?", "Ruth Lindqvist will write to the insurers by Friday."),
+    ("Is diving from the edge allowed?", "No, diving from the edge is forbidden."),
+    ("Is diving from the edge allowed?", "No."),
+    ("Is diving from the edge allowed?", "No, diving from the edge is not allowed."),
+    ("Do lockers need a coin?", "No, the lockers do not need a coin."),
+    ("How many ports does the X2 Mini have?", "The X2 Mini has 4 ports."),
+    ("What does the X2 Pro cost?", "The X2 Pro costs 129 €."),
+    ("What does the X2 Pro cost?", "129 €"),
+    (
+        "Does the X2 Mini support power over Ethernet?",
+        "No, the X2 Mini does not support power over Ethernet.",
+    ),
+    ("When are rehearsals?", "Rehearsals are held every Tuesday at 19:30 in the parish hall."),
+    ("When are rehearsals?", "Rehearsals are on Tuesdays at 7:30 pm."),
+    ("When is the spring concert?", "The spring concert is on April 12."),
+    ("What do tickets cost for students?", "Tickets cost 8 euros for students."),
+    ("What do tickets cost for students?", "Students pay 8 euros."),
+    ("How long is the frame covered?", "The frame is covered for ten years."),
+    ("Is water damage covered?", "No, damage caused by water is not covered."),
+    ("How deep are the peas sown?", "The peas are sown two centimetres deep."),
+    ("How deep are the peas sown?", "2 cm deep."),
+    ("When was the mill built?", "The mill was built in 1764."),
+    ("Who built the mill?", "The Hansen family built the mill."),
+    ("When was the mill closed?", "It was closed in 1931."),
+    ("How fast are priority tickets answered?", "Priority tickets are answered within 30 minutes."),
+    ("Who is the contact?", "The contact is Dana Whitfield."),
+    (
+        "When was the mill built, and by whom?",
+        "The mill was built in 1764 by the Hansen family [9]. It was closed in 1931 after a fire [9].",
+    ),
+]
+
+# A critic that approves everything has these accepted: "unsure" is all that the check says.
+UNSURE = [
+    ("Who was elected treasurer?", "Ines Calder was elected as the treasurer at the meeting."),
+    ("Does the X2 Mini support power over Ethernet?", "Yes, the X2 Mini supports power over Ethernet."),
+    ("How long is the frame covered?", "The frame is covered for two years."),
+    ("How often are the peas watered?", "Water the peas three times a week."),
+]
+
+
+@pytest.mark.parametrize(("question", "answer"), WRONG)
+def test_no_critic_has_a_wrong_answer_accepted(question: str, answer: str) -> None:
+    verdict = settled(Verdict(9), question, answer, DOCUMENTS)
+    assert not verdict.accepted and verdict.score <= 3 and verdict.vetoed_by == "local judge"
+    assert any(m.support == "unsupported" for m in verdict.marks), "the marks say why"
+    assert not check(question, DOCUMENTS, answer).accepted
+
+
+@pytest.mark.parametrize(("question", "answer"), RIGHT)
+def test_every_right_answer_keeps_its_grade(question: str, answer: str) -> None:
+    verdict = settled(Verdict(9), question, answer, DOCUMENTS)
+    assert verdict.accepted and verdict.score == 9
+    assert not any(m.support == "unsupported" or m.refuted for m in verdict.marks)
+
+
+@pytest.mark.parametrize(("question", "answer"), UNSURE)
+def test_what_is_not_known_is_not_called_supported(question: str, answer: str) -> None:
+    assert not check(question, DOCUMENTS, answer).accepted
+    assert {m.support for m in settled(Verdict(9), question, answer, DOCUMENTS).marks} <= {
+        "unsure", "unsupported", "nothing claimed",
+    }  # fmt: skip
+
+
+def test_what_the_passages_say_instead_is_of_the_same_part_of_a_sentence() -> None:
+    for answer, instead in (
+        ("Tickets cost 15 euros for students.", "8 euros"),
+        ("The mill was closed in 1988.", "1931"),
+        ("65 euros", "45 euros"),
+    ):
+        question = next(q for q, a in WRONG if a == answer)
+        assert [m.instead for m in check(question, DOCUMENTS, answer).marks] == [instead]
+
+
+def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
+    passages = ["The ferry leaves at seven and takes 40 minutes to the island. Seals live in the harbor."]
+    answer = "The owner of the bakery lives in a house by the harbor."
+    verdict = settled(Verdict(9), "Who owns the bakery?", answer, passages)
+    assert not verdict.accepted and "answer the question" in verdict.reason
+    assert settled(Verdict(9), "", answer, passages).accepted, "without a question nothing is known of it"
+    assert settled(Verdict(9, passage=1), "Who owns the bakery?", answer, passages).accepted
