@@ -184,12 +184,12 @@ def values(text: str) -> list[str]:
     return [word for m in found for word in bare(m[0])]
 
 
-def report(data: Path) -> None:
+def report(data: Path, every: int) -> None:
     """Print what the verdict, the marks and the local critics make of each answer."""
     by_id = {case.id: case for case in cases(data)}
     rows: list[dict[str, Any]] = []
     judge = LocalJudge()
-    for row in saved():
+    for row in saved()[::every]:
         case, shown, answer = by_id[row["id"]], row["shown"], row["answer"]
         if not answer.strip() or (kind := label(case, shown, answer)) == "unclear":
             continue
@@ -247,10 +247,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--write", action="store_true", help="let the model answer what is not saved")
+    parser.add_argument("--every", type=int, default=1, help="only each so many-th answer")
     arguments = parser.parse_args()
     if arguments.write:
         write(arguments.data)
-    report(arguments.data)
+    report(arguments.data, arguments.every)
 
 
 if __name__ == "__main__":
