@@ -50,6 +50,7 @@ WRONG = [
         "When was the mill built, and by whom?",
         "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire.",
     ),
+    ("How often are the peas watered?", "Water the peas three times a week."),
 ]
 RIGHT = [
     ("How much is refunded for meals a day?", "Meals are refunded up to 45 euros a day."),
@@ -99,7 +100,6 @@ UNSURE = [
     ("Who was elected treasurer?", "Ines Calder was elected as the treasurer at the meeting."),
     ("Does the X2 Mini support power over Ethernet?", "Yes, the X2 Mini supports power over Ethernet."),
     ("How long is the frame covered?", "The frame is covered for two years."),
-    ("How often are the peas watered?", "Water the peas three times a week."),
 ]
 
 
