@@ -347,7 +347,6 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         verdicts = {
             "claims": [c.to_dict() for c in claims],
             "supported": not failed,
-            # No verdict accepts what is marked as not in the passages.
             "verdict": replace(verdict, accepted=verdict.accepted and not failed).to_dict(),
         }
         noted = {**last.additional_kwargs, "sage_grounding": verdicts}
