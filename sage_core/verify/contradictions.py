@@ -39,6 +39,7 @@ _DAY = re.compile(
     rf"(?i)\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
     rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
 )
+_SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 _NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
@@ -95,10 +96,18 @@ class _Number:
         if self.slot != other.slot:
             return False
         a, b = self.value.value, other.value.value
+        if self.value.dimension != other.value.dimension and self.slot[0] == "money":
+            return a == b  # "$50" is not "€50"; another amount may be the same sum
+        if self.opposes(other):
+            return True
         near = 0.0 if self.slot[0] in ("year", "date", "clock") else _ROUNDED * max(abs(a), abs(b))
         if self.bound != other.bound:  # "65 euros" is not "up to 45 euros", and 40 may be.
             return not self.bound and other.bound in _MOST and a > b + near
         return abs(a - b) > near
+
+    def opposes(self, other: _Number) -> bool:
+        """Whether one says "> 5 kg" and the other "< 5 kg"."""
+        return {self.bound, other.bound} == {"<", ">"} and self.value.agrees(other.value)
 
 
 @lru_cache(maxsize=2048)
@@ -120,24 +129,28 @@ def _number(text: str, q: Quantity) -> _Number:
     shown, unit = q.span.of(text), _NEXT_WORD.match(after)
     last = _LAST_WORD.search(before[-_NEAR:])
     if q.dimension:
-        slot = (q.dimension.removesuffix("12"), "")
+        slot = ("money" if q.dimension.startswith("money") else q.dimension.removesuffix("12"), "")
     elif 1000 <= q.value < 2100 and shown.isdecimal():
         slot = ("year", last[1].lower() if last else "")
     elif unit is not None and unit[1].lower() not in COMMON_ENGLISH and (head := stem_list(unit[1])):
         slot, shown = ("of", head[0]), f"{shown}{unit[0]}"
     else:
         slot = ("last", last[1].lower() if last else "")
+    if (sign := _SIGN.search(before)) is not None:
+        return _Number(q, f"{sign[0]}{shown}", slot, "<" if sign[1] in "<≤" else ">")
     return _Number(q, shown, slot, bound[1].lower() if bound else "")
 
 
 def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
-    return any(
-        own.value == o.value
-        if "date" in (own.slot[0], o.slot[0])
+    def same(o: _Number) -> bool:
+        if own.opposes(o):
+            return False
+        if "date" in (own.slot[0], o.slot[0]):
+            return own.value == o.value
         # "Two years, the frame for ten": the unit is that of the number before.
-        else own.value.agrees(o.value) or (not o.value.dimension and o.shown == own.shown.split()[0])
-        for o in others
-    )
+        return own.value.agrees(o.value) or (not o.value.dimension and o.shown == own.shown.split()[0])
+
+    return any(same(o) for o in others)
 
 
 # -- sentences -----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from sage_core.verify import (
     LocalCritic,
     LocalJudge,
     abstains,
+    check,
     local_check,
     mark_answer,
     split_claims,
@@ -561,6 +562,21 @@ def test_another_number_is_not_word_for_word(passage, claim):
     assert "word for word" not in only(words, claim, [passage]).reason
     for text in (passage, claim):
         assert "word for word" in only(words, text, [f"{text} It is blue."]).reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "accepted"),
+    [
+        ("The ticket costs $50 a day.", "The ticket costs €50 a day.", False),
+        ("The ticket costs $50 a day.", "The ticket costs $50 a day.", True),
+        ("The ticket costs $64.", "The ticket costs £50 (about $64) a day.", True),
+        ("Parcels of > 5 kg go by bike.", "Parcels of < 5 kg go by bike.", False),
+        ("Parcels of < 5 kg go by bike.", "Parcels of <= 5 kg go by bike.", True),
+    ],
+)
+def test_another_currency_or_comparison_is_contradicted(answer, passage, accepted):
+    verdict = check("How much?", [passage], answer)
+    assert verdict.accepted is accepted and verdict.marks[0].refuted is not accepted
 
 
 def test_a_number_with_the_other_sign_is_contradicted():
