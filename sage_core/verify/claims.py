@@ -181,12 +181,13 @@ def split_claims(answer: str) -> list[Span]:
             continue
         if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
+        long = len(text.split()) >= _LONG_SENTENCE
         for match in _CLAUSE.finditer(answer, start, span.end):
             if any(q.start() < match.start() < q.end() for q in quoted):
                 continue  # A quotation is looked for as it stands.
-            before, after = answer[start : match.start()], answer[match.end() : span.end]
-            sides = min(len(stem_list(before)), len(stem_list(after)))
-            if sides >= _CLAUSE_WORDS and len(text.split()) >= _LONG_SENTENCE:
+            # Not all that follows: of a sentence without an end it would be read at each clause.
+            sides = answer[start : match.start()], answer[match.end() : span.end][:300]
+            if long and min(len(stem_list(side)) for side in sides) >= _CLAUSE_WORDS:
                 result.append(trim(answer, Span(start, match.start())))
                 start = match.end()
         result.append(trim(answer, Span(start, span.end)))
@@ -196,8 +197,7 @@ def split_claims(answer: str) -> list[Span]:
 def abstains(answer: str) -> bool:
     """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
     start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
-    said = is_abstention(answer) or _ABSTAINS.match(answer, start) is not None
-    return said and not split_claims(answer)
+    return bool(is_abstention(answer) or _ABSTAINS.match(answer, start)) and not split_claims(answer)
 
 
 def _opened(answer: str, start: int, end: int) -> int:

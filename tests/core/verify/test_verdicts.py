@@ -3,7 +3,7 @@
 import pytest
 
 from sage_core.feedback import Verdict
-from sage_core.verify import check, settled
+from sage_core.verify import check, claims, settled, split_claims
 
 DOCUMENTS = [
     "# Staff guide\n\n## Expenses\n\nMeals on business trips are refunded up to 45 euros a day. Receipts are handed in within 14 days of the trip.",
@@ -143,3 +143,15 @@ def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
     assert not verdict.accepted and "answer the question" in verdict.reason
     assert settled(Verdict(9), "", answer, passages).accepted, "without a question nothing is known of it"
     assert settled(Verdict(9, passage=1), "Who owns the bakery?", answer, passages).accepted
+
+
+def test_a_sentence_without_an_end_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, stem_list = [0], claims.stem_list
+
+    def counted(text: str) -> list[str]:
+        read[0] += len(text)
+        return stem_list(text)
+
+    monkeypatch.setattr(claims, "stem_list", counted)
+    answer = "the ferry leaves at seven, and it takes 40 minutes; " * 800
+    assert len(split_claims(answer)) > 300 and read[0] < 20 * len(answer)
