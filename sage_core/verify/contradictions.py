@@ -40,6 +40,9 @@ _DAY = re.compile(
     rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
 )
 _SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
+_REFERS = re.compile(
+    r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b"
+)  # "In May it is"
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 _NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
@@ -251,7 +254,7 @@ def _about_the_same(
         shared = held or sentence.words & claim
         if shared and previous is not None and previous.passage == sentence.passage:
             # "It" is what the sentence before is about.
-            back = points_back(sentence.text, Span(0, len(sentence.text)))
+            back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
             held |= previous.words & plain if back else frozenset()
         near.append((material.share(plain, held), sentence, held))
         previous = sentence
@@ -345,7 +348,7 @@ def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, 
     """What the row that a claim names says otherwise; or the row, where it says just what is claimed."""
     own = stem_list(text)
     rows = [row for row in material.sentences if row.cells]
-    keys = [set(stem_list(_key(row).text)) for row in rows]
+    keys = [_row_name(row, set(own)) for row in rows]
     most = max((len(key) for key in keys if key <= set(own)), default=0)
     named = [
         row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= set(own)
@@ -370,6 +373,28 @@ def _key(row: Sentence) -> Cell:
     return next((cell for cell in own if any(c.isalpha() for c in cell.text)), own[0])
 
 
+def _row_name(row: Sentence, own: Set[str]) -> set[str]:
+    """The words that name a row; those before a comma where a claim has them alone: "Clay, 10 kg"."""
+    text = _key(row).text
+    whole, short = set(stem_list(text)), set(stem_list(re.split(r"[,;(]", text)[0]))
+    return short if short and not whole <= own else whole
+
+
+def _named_columns(columns: Sequence[Cell], own: Sequence[str]) -> list[Cell]:
+    """Of columns that share words with a claim those that it names best: "Non-member" before "Member"."""
+    heads = [set(stem_list(c.header)) for c in columns]
+    shared = [head & set(own) for head in heads]
+
+    def outdone(i: int) -> bool:
+        return any(
+            (shared[i] < shared[j] and any(own.count(w) == 1 for w in shared[i]))
+            or (shared[i] == shared[j] and heads[j] <= set(own) and not heads[i] <= set(own))
+            for j in range(len(columns))
+        )
+
+    return [c for i, c in enumerate(columns) if not outdone(i)]
+
+
 def _heads(row: Sentence) -> tuple[str, ...]:
     return tuple(cell.header for cell in row.cells)
 
@@ -384,6 +409,7 @@ def _against_row(
     columns = [
         c for c in values if not about.issuperset(head := set(stem_list(c.header))) and head & set(own)
     ]
+    columns = _named_columns(columns, own)
     numbers = [n for n in _numbers(text) if not _agrees(n, _numbers(f"{key.text}; {_above(row)}"))]
     said, explained = 0, about | {w for c in values for w in stem_list(c.header)}
     for number in numbers:
@@ -425,14 +451,13 @@ def _above(row: Sentence) -> str:
 
 
 def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
-    """The first cell with a number of the same dimension that does not agree."""
+    """The first cell with another number of the same dimension; a price may have no currency."""
+    dimensions = {number.value.dimension}
+    if len(cells) == 1 and number.slot[0] == "money":
+        dimensions.add("")
     for cell in cells:
         there = _numbers(cell.text)
-        if (
-            there
-            and not _agrees(number, there)
-            and any(n.value.dimension == number.value.dimension for n in there)
-        ):
+        if there and not _agrees(number, there) and any(n.value.dimension in dimensions for n in there):
             return cell
     return None
 

@@ -136,6 +136,57 @@ def test_what_the_passages_say_instead_is_of_the_same_part_of_a_sentence() -> No
         assert [m.instead for m in check(question, DOCUMENTS, answer).marks] == [instead]
 
 
+HOTEL = (
+    "The limit for a hotel is 140 euros a night in most cities. In London, Zurich and Geneva it is 210 euros."
+)
+DESK = "The desk is open from 8:30 to 16:00, on Fridays to 14:00."
+WARRANTY = "The warranty is three years for the compressor and two years for all other parts."
+KILN = """| Item | Member | Non-member |
+|---|---:|---:|
+| Glaze firing, per kg | 6.20 | 7.80 |
+| Porcelain clay, 10 kg | 31.00 | 34.00 |"""
+
+
+@pytest.mark.parametrize(
+    ("passage", "question", "right", "wrong", "instead"),
+    [
+        (HOTEL, "What is the hotel limit in Zurich?", "210 euros", "140 euros", "210 euros"),
+        (HOTEL, "What is the hotel limit?", "The limit for a hotel is 140 euros a night.", "", ""),
+        (HOTEL, "What is the limit?", "", "The limit in Zurich is 140 euros a night.", "210 euros"),
+        (DESK, "Until when on Fridays?", "On Fridays the desk is open until 14:00.", "", ""),
+        (
+            WARRANTY,
+            "How long is the compressor's warranty?",
+            "The warranty for the compressor is three years.",
+            "The warranty for the compressor is two years.",
+            "three years",
+        ),
+        (
+            KILN,
+            "What does a non-member pay for glaze firing?",
+            "A non-member pays 7.80 per kg for glaze firing.",
+            "A non-member pays 6.20 per kg for glaze firing.",
+            "7.80",
+        ),
+        (
+            KILN,
+            "What does porcelain clay cost for members?",
+            "Porcelain clay costs members 31.00 euros.",
+            "Porcelain clay costs members 34.00 euros.",
+            "31.00",
+        ),
+        (KILN, "Prices?", "Glaze firing costs members 6.20 and non-members 7.80.", "", ""),
+    ],
+)
+def test_an_exception_and_a_column_have_their_own_numbers(
+    passage: str, question: str, right: str, wrong: str, instead: str
+) -> None:
+    assert not right or check(question, [passage], right).accepted
+    if wrong:
+        verdict = check(question, [passage], wrong)
+        assert not verdict.accepted and [m.instead for m in verdict.marks] == [instead]
+
+
 def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
     passages = ["The ferry leaves at seven and takes 40 minutes to the island. Seals live in the harbor."]
     answer = "The owner of the bakery lives in a house by the harbor."
