@@ -27,6 +27,7 @@ MADE = datetime(2025, 1, 1, 12)
 ROWS = {
     "LlamaIndex stock": "LlamaIndex stock",
     "the same index, SageRetriever": "+ SageRetriever",
+    "256 tokens with BM25": "LlamaIndex: SentenceSplitter(256, 20) with BM25, top 4",
     "with SageNodeParser": "LlamaIndex, README",
     "LangChain stock": "LangChain stock",
     "the same store, SageRetriever": "+ SageRetriever, LangChain",
@@ -111,9 +112,9 @@ def results() -> dict[str, list[float]]:
 
 def recall_svg() -> str:
     """Two panels of recall by tokens of context; a ring is what is sent by default."""
-    colors = ("#8a948f", "#4f74c8", "#1b6e50")
+    colors = ("#8a948f", "#4f74c8", "#b06a2c", "#1b6e50")
     body, shown = [], list(results().items())
-    for panel, title in enumerate(("LlamaIndex", "LangChain")):
+    for panel, (title, rows) in enumerate((("LlamaIndex", shown[:4]), ("LangChain", shown[4:]))):
         left = 70 + 400 * panel
         body.append(f'<text x="{left}" y="28" class="title">{title}</text>')
         for percent in (40, 60, 80, 100):
@@ -122,8 +123,8 @@ def recall_svg() -> str:
             body.append(f'<path class="grid" d="M{left} {y}h300"/>{label}')
         for tokens in (250, 500, 1000):
             body.append(f'<text x="{left + tokens / 4:g}" y="312" class="middle">{tokens:,}</text>')
-        for row, color in enumerate(colors):
-            name, (*recall, sent, tokens, _) = shown[3 * panel + row]
+        for row, (name, (*recall, sent, tokens, _)) in enumerate(rows):
+            color = colors[row if len(rows) == 4 or row < 2 else 3]
             points = [
                 (left + n / 4, 290 - 4 * (value - 40))
                 for n, value in zip((250, 500, 1000), recall, strict=True)
