@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -20,6 +21,7 @@ from llama_index.core.schema import MetadataMode, QueryBundle
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict, Veto
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.verify import LocalJudge, check, checker, correct_citations, shared_judge
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
 
@@ -122,7 +124,11 @@ class SageGroundedEngine(BaseQueryEngine):
     def _noted(self, response: Any, question: str) -> Any:
         def ended(text: str) -> Verdict:
             passages = _passages(response)
-            verdict = check(question, passages, text, judge=self.judge, veto=self.veto)
+            if not passages and text == "Empty Response":
+                # So a synthesizer says that it was given no nodes; no mark is about these words.
+                verdict = replace(check(question, passages, NO_ANSWER, judge=self.judge), marks=())
+            else:
+                verdict = check(question, passages, text, judge=self.judge, veto=self.veto)
             vars(response)[_VERDICT] = verdict
             if not isinstance(response, StreamingAgentChatResponse):
                 response.metadata = {**(response.metadata or {}), "sage_verdict": verdict.to_dict()}

@@ -236,7 +236,7 @@ def show_answer(
             out.print(retrieval_view(retrieval))
         raise
     out.print(answer_view(answer))
-    if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
+    if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text) and retrieval.hits:
         out.print(
             "The passages may answer it all the same (--details shows them): without an LLM sentences are "
             "only quoted. --model or --base-url asks an LLM.",

@@ -29,7 +29,7 @@ class Phrases(NamedTuple):
 
 _TABLE = """
 English: The documents do not say. | I am not sure.
-    The closest passage | The documents say:
+    Closest to an answer | The documents say:
 Chinese: 文件中没有说明。 | 我不确定。
     最接近的段落 | 文件中写道:
 Hindi: दस्तावेज़ों में यह नहीं बताया गया है। | मुझे पक्का पता नहीं है।

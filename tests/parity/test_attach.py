@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableGenerator, RunnableLambda, RunnablePassthrough
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 
@@ -114,6 +115,17 @@ def test_query_engines(answer: str, index: VectorStoreIndex) -> None:
         return verdict_of(response)
 
     assert asyncio.run(whole()).accepted is (answer == RIGHT)
+
+
+def test_an_engine_that_found_nothing_claims_nothing(index: VectorStoreIndex) -> None:
+    nothing = SimilarityPostprocessor(similarity_cutoff=2.0)
+    stock = RetrieverQueryEngine.from_args(
+        index.as_retriever(), llm=ScriptedLLM.of([], []), node_postprocessors=[nothing]
+    )
+    response = SageGroundedEngine(stock).query(QUESTION)
+    verdict = verdict_of(response)
+    assert (str(response), verdict.accepted, verdict.marks) == ("Empty Response", False, ())
+    assert verdict.score is None and not verdict.vetoed_by
 
 
 @pytest.mark.parametrize("answer", [WRONG, RIGHT])

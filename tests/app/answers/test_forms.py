@@ -76,7 +76,7 @@ def test_an_abstention_says_what_it_knows() -> None:
 
     question, passages = "Who founded the museum?", ["The museum was founded by Ada Lind."]
     answer, _ = unsure.generate(question, passages)
-    assert answer == f"{NOT_SURE} The closest passage:\n\n1. **The museum was founded by Ada Lind.**"
+    assert answer == f"{NOT_SURE} Closest to an answer:\n\n1. **The museum was founded by Ada Lind.**"
     answer, _ = unsure.generate(question, passages, places=["town.md, 1. Museum (old)"])
     assert "1. (town.md, 1. Museum (old)) **The museum" in answer
     assert {m.support for m in mark_answer(answer, passages, judge=judge)} == {"nothing claimed"}
@@ -95,7 +95,7 @@ def test_without_a_sure_answer_three_passages_are_shown_as_a_search_does() -> No
         "Who repaired the clock of the museum tower?", passages, places=["a.eml", "b.md", "c.md", "d.md"]
     )
     head, *shown = answer.split("\n\n")
-    assert head == f"{NOT_SURE} The closest passage:" and len(shown) == 3
+    assert head == f"{NOT_SURE} Closest to an answer:" and len(shown) == 3
     assert shown[0] == "1. (c.md) **The clock of the museum tower was repaired by Ada Lind.** It took a week."
     assert any("(a.eml)" in line for line in shown), "the passage that ranks first is always among them"
     assert not any(mark in answer for mark in ("> ", "`", "# Clock"))
