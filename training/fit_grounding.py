@@ -16,8 +16,8 @@ weight, one number, is fitted on answers of kinds that this model did not learn 
 
 ``supported_from`` and ``unsupported_below``: of answers of one claim beyond them 80% are supported, and 85%
 not, each judged by a model fitted without its source, where both kinds are equally frequent. Of the answers
-of dialogue models that people graded (BEGIN), judged likewise, 0.5% of the supported ones are below
-``veto_below``, and 2% of the others reach ``support_at``.
+of dialogue models that people graded (BEGIN), judged likewise, 2% of those that are not supported reach
+``support_at``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RIDGE = 3_000.0
 # half of WiCE's development claims and on claims made by rule.
 PRIOR = (1.0387, 1.2927, 0.8866, -1.9519, -1.3707, -0.0741, -1.7402)
 POSITIVE = ("verbatim", "word_family_found")
-SUPPORTED_SURE, UNSUPPORTED_SURE, VETOED, ACCEPTED = 0.8, 0.85, 0.005, 0.02
+SUPPORTED_SURE, UNSUPPORTED_SURE, ACCEPTED = 0.8, 0.85, 0.02
 CHANGES = (made._wrong_number, made._wrong_name, made._antonym, made._negated, made._exchanged)
 
 
@@ -263,7 +263,6 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
             own.sum(),
         )
     written = np.array([a.source == "begin" for a in answers])
-    veto = float(np.quantile(scores[written & (labels == 1)], VETOED))
     accept = float(np.quantile(scores[written & (labels == 0)], 1 - ACCEPTED))
     # A mark stands at one claim; the label of an answer of several says less of each.
     single = np.array([len(a.rows) == 1 for a in answers])
@@ -272,7 +271,6 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
     cuts = {
         "supported_from": surest(scores, labels, weights, SUPPORTED_SURE),
         "unsupported_below": -surest(-scores, 1 - labels, weights, UNSUPPORTED_SURE),
-        "veto_below": veto,
         "support_at": accept,
     }
     return {name: round(1 / (1 + float(np.exp(-v))), 2) for name, v in cuts.items()}
