@@ -48,10 +48,12 @@ async function request(side, words, name, data, show) {
 
 function later(work, milliseconds) {
   let timer = 0;
-  return () => {
+  const start = () => {
     clearTimeout(timer);
     timer = setTimeout(work, milliseconds);
   };
+  start.cancel = () => clearTimeout(timer);
+  return start;
 }
 
 // -- settings -------------------------------------------------------------------------------------------
@@ -154,6 +156,7 @@ function chunkNodes(chunk, i, threshold) {
 
 async function pickDocument() {
   const id = $("document").value;
+  cutSoon.cancel(); // of the document before: it would end the reading of this one
   if (!id) $("text").value = "";
   else
     await request("cut", "Reading", "document", { id }, (reply) => {
