@@ -34,6 +34,7 @@ FORBIDDEN = (
 BASE_INSTALL = f"""
 import importlib.util, pathlib, sys
 import sage_core
+import sage_core.selection
 assert "site-packages" in sage_core.__file__, sage_core.__file__
 present = [name for name in {FORBIDDEN!r} if importlib.util.find_spec(name)]
 assert not present, f"the base install must not bring {{present}}"
