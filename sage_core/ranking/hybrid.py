@@ -217,10 +217,11 @@ def _unnamed(question: str, texts: Sequence[str]) -> bool:
     question = _folded(question)
     names = {part for name in _NAME.findall(question) for part in name.lower().split("-") if len(part) > 2}
     # Where all words begin with a capital, as in titles, none is known to be a name.
-    if len(texts) < EMPTY_FROM or not re.search(r"\b[a-z]{4}", _NAME.sub(" ", question)):
+    plain = re.search(r"\b[a-z]{4}", _NAME.sub(" ", question))
+    if not names or plain is None or len(texts) < EMPTY_FROM or not is_english(question, 3):
         return False
     text = _folded("\n".join(texts)).lower()
-    return is_english(question, 3) and any(not _has_name(text, name) for name in names)
+    return any(not _has_name(text, name) for name in names)
 
 
 def _has_name(text: str, name: str) -> bool:
