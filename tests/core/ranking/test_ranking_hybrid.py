@@ -212,6 +212,15 @@ def test_a_name_that_no_candidate_holds_leaves_nothing_relevant(question: str, k
     assert scored(question, headers=headers) == scored(question.lower(), headers=headers)
 
 
+def test_german_nouns_are_no_names():
+    texts = [f"Die Fähre Nummer {i} legt um sieben von der Insel ab." for i in range(12)]
+    scores = [0.5 - i / 40 for i in range(12)]
+    asked = "Wann legt das Schiff nach Peru ab?"
+    assert HybridReranker().score(asked, texts, scores) == HybridReranker().score(
+        asked.lower(), texts, scores
+    )
+
+
 @given(st.permutations(range(len(TEXTS))))
 def test_order_of_the_candidates_does_not_matter(order):
     found = HybridReranker().score(QUERY, TEXTS, SCORES)

@@ -3,7 +3,7 @@
 import pytest
 
 from sage_core.feedback import Verdict
-from sage_core.verify import check, claims, settled, split_claims
+from sage_core.verify import LocalJudge, check, claims, settled, split_claims
 
 DOCUMENTS = [
     "# Staff guide\n\n## Expenses\n\nMeals on business trips are refunded up to 45 euros a day. Receipts are handed in within 14 days of the trip.",
@@ -194,6 +194,18 @@ def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
     assert not verdict.accepted and "answer the question" in verdict.reason
     assert settled(Verdict(9), "", answer, passages).accepted, "without a question nothing is known of it"
     assert settled(Verdict(9, passage=1), "Who owns the bakery?", answer, passages).accepted
+
+
+def test_a_reader_that_fails_leaves_the_grade(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug of the reader")
+
+    monkeypatch.setattr(LocalJudge, "answerable", fail)
+    answer = "The owner of the bakery lives in a house by the harbor."
+    verdict = settled(Verdict(9), "Who owns the bakery?", answer, ["Seals live in the harbor."])
+    assert verdict.accepted and verdict.score == 9 and "a bug of the reader" in caplog.text
 
 
 def test_a_sentence_without_an_end_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
