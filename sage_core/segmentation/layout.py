@@ -11,6 +11,7 @@ from sage_core._checks import check_float
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import classified, line_breaks, points_back, sentence_kinds, sentence_lines
 from sage_core.text.lines import Line
+from sage_core.text.mail import disclaimers
 from sage_core.text.spans import Span
 from sage_core.text.tables import row_groups, tables
 
@@ -113,7 +114,7 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
         start
         for first, end in tables(sentences.lines)
         for start, _ in row_groups(sentences.lines, first, end)[1:]
-    }
+    } | {first for first, _ in disclaimers(sentences.lines)}
     messages = {line for line, level in sentences.levels.items() if level == 0}
     quoted = any(line.quote for line in sentences.lines)
     depths = [sentences.lines[line].quote for line in sentences.at] if quoted else []

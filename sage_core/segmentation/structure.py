@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.segmentation.layout import NEXT_MEETING, Sentences
 from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
-from sage_core.text.mail import signatures
+from sage_core.text.mail import disclaimers, signatures
 from sage_core.text.tables import head_of, row_groups, tables
 
 HELD = 1.2 * GLUED
@@ -334,8 +334,8 @@ def _warnings(sentences: Sentences, lists: Sequence[tuple[int, int]]) -> Iterato
 
 
 def _mail(sentences: Sentences, unit: _UnitOfLines) -> Iterator[tuple[int, int]]:
-    """Signatures; and what is quoted, from its last paragraph on, with the first paragraph of the reply."""
-    for first, last in signatures(sentences.lines):
+    """Signatures, disclaimers; what is quoted, from its last paragraph on, with the first of the reply."""
+    for first, last in (*signatures(sentences.lines), *disclaimers(sentences.lines)):
         yield unit(first, last)
     for index in range(1, len(sentences.spans) - 1 if 0 in sentences.levels.values() else 0):
         greets = sentences.text[sentences.spans[index].end - 1] in ",，"
