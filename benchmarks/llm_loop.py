@@ -36,12 +36,16 @@ from llm_answers import Floats, Lines, interval, likeness, questions, resampled,
 from local_llm import LocalLLM, missing
 
 from sage_core.embedding.minilm import MiniLMEmbedder
+from sage_core.feedback.critic import CRITIC_USER
 from sage_core.verify import abstains, check
 from sage_llamaindex import SageNodeParser, SageQueryEngine, feedback_of
 
 SETS = ("fairytaleqa", "hotpot_pool", "squad2_dev16", "unanswerable")
 REPLY_TOKENS = 64
 """Most, of an answer or of a grade."""
+GRADED = CRITIC_USER.rpartition("\n")[2]
+"""What only a prompt for a grade has."""
+GRADE_FORM = '{"reason": "", "passage": 1, "score": '
 STOCK, ONCE = "stock engine", "one round"
 ROWS: dict[str, dict[str, Any] | None] = {
     STOCK: None,
@@ -62,6 +66,8 @@ class Meter:
 
     model: str | None
     base_url: str | None
+    grade_tokens: int = REPLY_TOKENS
+    likely_grade: bool = False
     calls: int = 0
     tokens: int = 0
     name: str = field(init=False)
@@ -71,12 +77,17 @@ class Meter:
         self.name = self._local.name if self._local else self.model or "default"
 
     def ask(self, prompt: str) -> str:
-        """The greedy answer."""
+        """The greedy answer, or the grade."""
         messages = [{"role": "user", "content": prompt}]
         self.calls += 1
+        graded = GRADED in prompt
+        most = self.grade_tokens if graded else REPLY_TOKENS
         if self._local:
             ids = self._local.prompt(messages)
-            text = self._local.greedy(self._local.read([ids]), REPLY_TOKENS)[0]
+            if graded and self.likely_grade:
+                text = self._likeliest(ids)
+            else:
+                text = self._local.greedy(self._local.read([ids]), most)[0]
             self.tokens += len(ids) + len(self._local.encode(text))
             return text
         from openai import OpenAI
@@ -86,11 +97,19 @@ class Meter:
             model=self.name,
             messages=messages,  # type: ignore[arg-type]
             temperature=0,
-            max_tokens=REPLY_TOKENS,
+            max_tokens=most,
         )
         assert reply.usage is not None, "the server counts no tokens"
         self.tokens += reply.usage.total_tokens
         return reply.choices[0].message.content or ""
+
+    def _likeliest(self, ids: list[int]) -> str:
+        """The form of a grade, filled in with the grade that the model finds likeliest."""
+        assert self._local
+        ends = [f"{grade}," for grade in range(1, 11)]
+        read = self._local.read([ids + self._local.encode(GRADE_FORM)])
+        scores = self._local.score(read, [self._local.encode(end) for end in ends])
+        return GRADE_FORM + ends[int(np.argmax([sum(s) for s in scores]))] + ' "adjust": 0}'
 
 
 class Model(CustomLLM):
@@ -248,11 +267,20 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=20, help="of each set")
     parser.add_argument("--model", help="a .gguf file, a folder or a name; of a server its model's name")
     parser.add_argument("--base-url", help="an OpenAI-compatible server")
+    parser.add_argument(
+        "--grade-tokens", type=int, default=REPLY_TOKENS, help="most of a grade; takes a cache of its own"
+    )
+    parser.add_argument(
+        "--likely-grade", action="store_true", help="no reply is read but the likeliest grade; likewise"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     options = parser.parse_args()
     if missing() and not options.model:
         raise SystemExit(missing())
-    meter, kept = Meter(options.model, options.base_url), Lines(options.cache)
+    if options.likely_grade and options.base_url:
+        parser.error("--likely-grade reads a local model")
+    meter = Meter(options.model, options.base_url, options.grade_tokens, options.likely_grade)
+    kept = Lines(options.cache)
     pooled: tuple[dict[str, list[Any]], list[int], list[list[str]]] = ({row: [] for row in ROWS}, [], [])
     print(f"{meter.name}, seed {options.seed}")
     for at, name in enumerate(options.sets):
