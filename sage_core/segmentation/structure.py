@@ -69,7 +69,8 @@ def whole_tables(
 ) -> list[tuple[int, int]]:
     """First and last sentence of every table of more than ``limit`` and at most ``most`` tokens.
 
-    With the headings, the caption or the lead-in right above it, where all that fits.
+    With the headings, the caption or the lead-in right above it, where all that fits. Not a file of values or
+    rows without bars, where they have groups.
     """
     if most <= limit or "table" not in sentences.kinds:
         return []
@@ -78,7 +79,9 @@ def whole_tables(
     for first, end in tables(sentences.lines):
         start = bisect.bisect_left(sentences.at, first)
         last = bisect.bisect_left(sentences.at, end) - 1
-        if last < start:
+        # Values alone, as of a database, are read by their groups; a table that somebody set, as a whole.
+        bare = first == 0 or sentences.lines[first].text[0] not in "|+="
+        if last < start or (bare and row_groups(sentences.lines, first, end)):
             continue
         above = start
         if above and sentences.kinds[above - 1] == "lead":

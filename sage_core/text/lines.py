@@ -244,7 +244,9 @@ _CODE_DIRECTIVE = re.compile(r"\.\. (?:code-block|code|sourcecode|highlight|lite
 _MOST_ROWS = 1000  # that a simple table of reStructuredText is looked through for its end
 # "Rope ..... 1.40"; a whole number may be that of a page.
 _LEADER_ROW = re.compile(r"\w.*?[^.] ?\.{3,} ?\S{0,3} ?\d[\d,.]*[.,]\d\d(?: ?\S{1,3})?\Z")
-_LEAST_TABBED = 3  # lines with equally many tabs that make a table
+_LEAST_TABBED = 3  # lines with equally many tabs or commas that make a table
+_LONGEST_ROW = 2000  # of commas
+_IN_QUOTES = re.compile(r'"[^"]*"')
 
 
 def is_delimiter_row(line: str) -> bool:
@@ -288,11 +290,20 @@ def _end_of_table(lines: Sequence[Line], first: int) -> int:
         while follows("|"):
             stop += 1
         return stop
-    if tabs := row.count("\t"):
-        while follows("\t") and lines[stop].text.count("\t") == tabs:
+    if marks := separators(row):
+        while follows(marks[0]) and separators(lines[stop].text) == marks:
             stop += 1
         return stop if stop - first >= _LEAST_TABBED else 0
     return 0
+
+
+def separators(row: str) -> str:
+    """The tabs, commas or semicolons that part the cells of a row; no commas where a space follows one."""
+    if "\t" in row or len(row) > _LONGEST_ROW:
+        return "\t" * row.count("\t")
+    bare = _IN_QUOTES.sub("", row) if '"' in row else row
+    mark = "," if "," in bare else ";"
+    return mark * bare.count(mark) if mark + " " not in bare and bare.count(mark) > 1 else ""
 
 
 def _end_of_indented_code(lines: Sequence[Line], first: int) -> int:

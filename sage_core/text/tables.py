@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 
-from sage_core.text.lines import Line, is_delimiter_row
+from sage_core.text.lines import Line, is_delimiter_row, separators
 from sage_core.text.spans import Span, trim
 
 _RULER = re.compile(r"(?:\|?[-=+:| \t]+\|?|\|===)\Z")
@@ -93,7 +94,11 @@ def cells_of(row: str) -> list[str]:
     """The cells of a row, without marks."""
     if "|" in row:
         return [cell_text(row, place) for place in cell_spans(row, Span(0, len(row)))]
-    cells = row.split("\t") if "\t" in row else re.split(r" {2,}", row.strip())
+    marks = separators(row)
+    if "\t" in marks:
+        cells = row.split("\t")
+    else:
+        cells = next(csv.reader([row], delimiter=marks[0])) if marks else re.split(r" {2,}", row.strip())
     return [cell.strip() for cell in cells]
 
 

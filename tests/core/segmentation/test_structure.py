@@ -7,6 +7,8 @@ import pytest
 
 from sage_core import Segmenter
 from sage_core.segmentation.limits import Size
+from sage_core.text.blocks import classified
+from sage_core.text.continuations import Continuations
 from sage_core.text.tokens import get_counter
 from tests.fakes.structure import (
     Marked,
@@ -256,6 +258,30 @@ def test_a_long_table_is_cut_between_groups_of_rows() -> None:
     assert all(
         chunk.startswith(("| Group", *(f"| {n}" for n in ("Env", "Pos", "Car", "Pad")))) for chunk in found
     )
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+@pytest.mark.parametrize("above", ["", "The printer's list, as he sent it to us in May.\n\n"])
+def test_values_between_commas_are_a_table_cut_between_its_groups(mark: str, above: str) -> None:
+    rows = [
+        [name, f'"no. {i}, A4"' if i > 4 else f"no. {i}", f"2{i}.00", f"4{i}.00"]
+        for name in ("Flyers", "Envelopes", "Posters", "Cards", '"Pads; long"')
+        for i in range(6)
+    ]
+    text = above + "\n".join(map(mark.join, [["Group", "Product", "Hundred", "Thousand"], *rows])) + "\n"
+    spans = Segmenter().segment(text)
+    assert [n for span in spans if (n := span.of(text).count("no. "))] == [6] * 5
+    columns = [parts for parts in Continuations(text).above(spans) if parts]
+    assert columns[-4:] == [("Group | Product | Hundred | Thousand",)] * 4
+
+
+def test_lists_of_words_between_commas_are_no_table() -> None:
+    for text in (
+        "He came, he saw, he won.\n" * 3,
+        "Ann, Bo, Cy\nDi, Ed, Flo\nGus, Hal, Ida\n",
+        "1,5\n2,5\n3,5\n",
+    ):
+        assert {line.kind for line in classified(text)[0]} == {"text"}
 
 
 def test_a_group_that_does_not_fit_with_the_head_is_halved() -> None:
