@@ -31,7 +31,15 @@ from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, grade_s
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import Selection
-from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, settled
+from sage_core.verify import (
+    AnswerMark,
+    Source,
+    StreamMarks,
+    amarked_stream,
+    local_check,
+    marked_stream,
+    settled,
+)
 
 T = TypeVar("T")
 Piece = TypeVar("Piece")
@@ -69,8 +77,8 @@ class Question(ABC, Generic[T]):
         """The texts of a selection as the model is shown them."""
 
     @abstractmethod
-    def stored(self, selection: Selection) -> list[str]:
-        """The texts of a selection as they are stored: each the end of its passage."""
+    def sources(self, selection: Selection) -> list[Source]:
+        """Where each passage of a selection is from."""
 
     @abstractmethod
     def sizes(self, candidates: Sequence[T]) -> Sequence[int]:
@@ -101,8 +109,8 @@ class Question(ABC, Generic[T]):
     def load_check(self) -> None:
         """Make the check without an LLM that the settings ask for. Call it early: it may load a model."""
         own = weakref.proxy(self)  # else a cycle keeps the store's files open
-        passages, stored = (lambda s: own.passages(s)), (lambda s: own.stored(s))
-        self._local = local_check(self.config, self.text, passages, texts=stored)
+        passages, sources = (lambda s: own.passages(s)), (lambda s: own.sources(s))
+        self._local = local_check(self.config, self.text, passages, sources=sources)
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer, grade and search to the loop's end."""
@@ -131,8 +139,8 @@ class Question(ABC, Generic[T]):
 
     def reviewed(self, verdict: Verdict, selection: Selection, answer: str) -> Compute[Verdict]:
         """One verdict out of the critic's and of what the passages support, see `settled`."""
-        shown, texts = self.passages(selection), self.stored(selection)
-        return Compute(settled, verdict, self.text, answer, shown, self.config, texts=texts)
+        shown, sources = self.passages(selection), self.sources(selection)
+        return Compute(settled, verdict, self.text, answer, shown, self.config, sources=sources)
 
     # Further searches
 

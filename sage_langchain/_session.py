@@ -49,9 +49,9 @@ from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
-from sage_core.text.outline import TITLE_KEY, header_of, passage_header, source_names
+from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
-from sage_core.verify import AnswerMark
+from sage_core.verify import AnswerMark, Source
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled
@@ -304,8 +304,8 @@ class Session(Question[Document]):
             return [self.texts[i] for i in selection.indices]
         return [self._text(document) for document in self._shown(selection)]
 
-    def stored(self, selection: Selection) -> list[str]:
-        return [document.page_content for document in self._shown(selection)]
+    def sources(self, selection: Selection) -> list[Source]:
+        return [Source(d.page_content, page_of(d.metadata)) for d in self._shown(selection)]
 
     def _text(self, document: Document) -> str:
         """A document as prompts show it: with its title and headings, and its source where titles repeat."""

@@ -15,12 +15,14 @@ from sage_core.feedback import Veto
 from sage_core.verify import (
     AnswerMark,
     LocalJudge,
+    Source,
     check,
     checker,
     correct_citations,
     mark_answer,
     shared_judge,
 )
+from sage_core.verify.passages import passages_of
 from sage_langchain._messages import text_of
 
 _QUESTION = ("input", "question", "query")
@@ -114,14 +116,15 @@ class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
         yield AddableDict(verdict=(await asyncio.to_thread(self._checked, whole))["verdict"])
 
     def _checked(self, fields: dict[str, Any]) -> dict[str, Any]:
-        answer, texts, question = _parts(fields)
-        verdict = check(question, texts, text_of(fields[answer]), judge=self.judge, veto=self.veto)
+        answer, (texts, sources), question = _parts(fields)
+        written = text_of(fields[answer])
+        verdict = check(question, texts, written, judge=self.judge, veto=self.veto, sources=sources)
         own = {answer: correct_citations(verdict.marks)} if self.correct else {}
         return {**fields, **own, "verdict": verdict}
 
 
-def _parts(fields: Any) -> tuple[str, list[str], str]:
-    """The key of the answer, the texts of the documents, and the question."""
+def _parts(fields: Any) -> tuple[str, tuple[list[str], list[Source]], str]:
+    """The key of the answer, the passages and where they are from, and the question."""
     if not isinstance(fields, Mapping):
         raise InputError('the input is a mapping with "answer" and "context"')
     answer, context, question = (
@@ -156,13 +159,15 @@ def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tupl
         >>> mark.support, mark.passage, mark.evidence
         ('supported', 1, Span(start=0, end=26))
     """
-    answer, texts, question = _parts(output)
-    return mark_answer(text_of(output[answer]), texts, question=question, judge=judge)
+    answer, (texts, sources), question = _parts(output)
+    return mark_answer(text_of(output[answer]), texts, question=question, judge=judge, sources=sources)
 
 
-def _texts(context: Sequence[Document | str] | str) -> list[str]:
+def _texts(context: Sequence[Document | str] | str) -> tuple[list[str], list[Source]]:
     if isinstance(context, str):
-        return [context]
+        context = [context]
     if not isinstance(context, Iterable):
         raise InputError(f'"context" is a list of documents or texts, not {type(context).__name__}')
-    return [d.page_content if isinstance(d, Document) else str(d) for d in context]
+    return passages_of(
+        (d.page_content, d.metadata) if isinstance(d, Document) else (str(d), {}) for d in context
+    )

@@ -34,7 +34,8 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
-from sage_core.verify import AnswerMark
+from sage_core.text.outline import page_of
+from sage_core.verify import AnswerMark, Source
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
 from sage_llamaindex._private import llm_of
@@ -284,8 +285,11 @@ class SageQuestion(Question[NodeWithScore]):
         """Texts of the nodes of the latest answer, which later postprocessors may have chosen."""
         return _texts(self._attempts[-1].nodes)
 
-    def stored(self, selection: Selection) -> list[str]:
-        return [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in self._attempts[-1].nodes]
+    def sources(self, selection: Selection) -> list[Source]:
+        return [
+            Source(n.node.get_content(metadata_mode=MetadataMode.NONE), page_of(n.node.metadata))
+            for n in self._attempts[-1].nodes
+        ]
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         # Through a method of its own, whose span shows the grade in traces.

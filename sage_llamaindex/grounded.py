@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,15 @@ from llama_index.core.schema import MetadataMode, QueryBundle
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
-from sage_core.verify import LocalJudge, check, checker, correct_citations, shared_judge
+from sage_core.verify import (
+    LocalJudge,
+    Source,
+    check,
+    checker,
+    correct_citations,
+    shared_judge,
+)
+from sage_core.verify.passages import passages_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
 
 _VERDICT, _ASKED = "_sage_verdict", "_sage_asked"
@@ -123,12 +130,13 @@ class SageGroundedEngine(BaseQueryEngine):
 
     def _noted(self, response: Any, question: str) -> Any:
         def ended(text: str) -> Verdict:
-            passages = _passages(response)
+            passages, sources = source_passages(response)
             if not passages and text == "Empty Response":
                 # So a synthesizer says that it was given no nodes; no mark is about these words.
                 verdict = replace(check(question, passages, NO_ANSWER, judge=self.judge), marks=())
             else:
-                verdict = check(question, passages, text, judge=self.judge, veto=self.veto)
+                known: dict[str, Any] = {"judge": self.judge, "veto": self.veto, "sources": sources}
+                verdict = check(question, passages, text, **known)
             vars(response)[_VERDICT] = verdict
             if not isinstance(response, StreamingAgentChatResponse):
                 response.metadata = {**(response.metadata or {}), "sage_verdict": verdict.to_dict()}
@@ -177,5 +185,7 @@ def verdict_of(response: Any) -> Verdict | None:
     return verdict if isinstance(verdict, Verdict) else None
 
 
-def _passages(response: Any) -> Sequence[str]:
-    return [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in response.source_nodes]
+def source_passages(response: Any) -> tuple[list[str], list[Source]]:
+    """The passages of a response under their headings, and where each is from."""
+    nodes = [n.node for n in response.source_nodes]
+    return passages_of((n.get_content(metadata_mode=MetadataMode.NONE), n.metadata) for n in nodes)

@@ -20,7 +20,7 @@ from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
-from llama_index.core.schema import MetadataMode, QueryBundle, QueryType
+from llama_index.core.schema import QueryBundle, QueryType
 from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self, Unpack
@@ -41,6 +41,7 @@ from sage_llamaindex._critic import make_critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
 from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestion
 from sage_llamaindex._streams import drained
+from sage_llamaindex.grounded import source_passages
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
 from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever, checked_question
 
@@ -151,8 +152,8 @@ def marks_of(
             "stream, what awaiting its get_response() gives"
         )
     text, _ = drained(response)
-    passages = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in response.source_nodes]
-    return mark_answer(text, passages, question=question, judge=judge)
+    passages, sources = source_passages(response)
+    return mark_answer(text, passages, question=question, judge=judge, sources=sources)
 
 
 class SageQueryEngine(RetrieverQueryEngine):

@@ -45,6 +45,7 @@ from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrog
 from sage_core.verify import (
     AnswerMark,
     SentencePruner,
+    Source,
     StreamMarks,
     amarked_stream,
     marked_stream,
@@ -450,9 +451,9 @@ class _SageQuestion(Question[Candidate]):
         sent = self._of(selection)
         return sent.prompt_texts(selection) if self._able.headings else sent.texts(selection)
 
-    def stored(self, selection: Selection) -> list[str]:
-        """See `Question.stored`."""
-        return self._of(selection).texts(selection)
+    def sources(self, selection: Selection) -> list[Source]:
+        """See `Question.sources`."""
+        return [Source(text) for text in self._of(selection).texts(selection)]
 
     def sizes(self, candidates: Sequence[Candidate]) -> list[int]:
         """See `Question.sizes`."""

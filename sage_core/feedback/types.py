@@ -71,6 +71,8 @@ class AnswerMark:
         instead: What the passages say in the place of a part of it; empty where they do not contradict it.
         cited: Numbers of passages, from 1, that the answer cites in this part, as "[2]"; right where
             ``passage`` plus 1 is among them. See `sage_core.verify.correct_citations`.
+        heading: The first and the last heading above the evidence, as "Handbook, Backups"; empty for none.
+        page: The page of the passage, as its loader numbers it; empty where it is not known.
     """
 
     span: Span
@@ -82,6 +84,8 @@ class AnswerMark:
     reason: str = ""
     instead: str = ""
     cited: tuple[int, ...] = ()
+    heading: str = ""
+    page: str = ""
 
     @property
     def refuted(self) -> bool:

@@ -41,7 +41,7 @@ _CODE = re.compile(
 _MARKS = " \t/>|\\:.#-–—→»•"
 _FILE_KEYS = ("file_name", "file_path", "source")
 # A page is not the beginning of its document, so that its first heading is not the title.
-_PAGE_KEYS = ("page_label", "page", "page_number")
+_PAGE_KEYS = ("page_label", "page_number", "page")
 # What LangChain's Markdown and HTML splitters write, under names that each user chooses: "Header 1", "h2".
 _LEVEL_KEY = re.compile(r"(?:header|heading|h)[ _-]?([1-6])", re.IGNORECASE)
 
@@ -184,6 +184,11 @@ def header_of(text: str, metadata: Mapping[Any, Any], counter: TokenCounter) -> 
     _, headings = _known_path(metadata)
     parts = header_parts(text, _text_under(metadata, TITLE_KEY), headings)
     return fitted_header(parts, MAX_HEADER_TOKENS, counter)
+
+
+def page_of(metadata: Mapping[Any, Any]) -> str:
+    """The page of a text by its metadata, as the loader numbers it; empty where they say nothing."""
+    return next((str(page) for key in _PAGE_KEYS if isinstance(page := metadata.get(key), int | str)), "")
 
 
 def take_header(content: str, metadata: Mapping[Any, Any]) -> tuple[str, str]:

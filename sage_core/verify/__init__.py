@@ -7,6 +7,7 @@ from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_cla
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
+from sage_core.verify.passages import Source
 from sage_core.verify.pruning import Pruned, SentencePruner
 from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
@@ -19,6 +20,7 @@ __all__ = [
     "ModelJudge",
     "Pruned",
     "SentencePruner",
+    "Source",
     "StreamMarks",
     "abstains",
     "amarked_stream",

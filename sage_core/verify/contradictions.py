@@ -60,19 +60,19 @@ class Contradiction:
 
     def reason(self, material: ParsedPassages) -> str:
         """In words, with the place."""
-        where = place(self.sentence, material)
+        passage = self.sentence.passage
+        where = headings_above(passage, self.sentence.span.start, material) or f"passage {passage + 1}"
         return f"the passages say “{self.instead}” ({where}) where it says “{self.said}”"
 
 
-def place(sentence: Sentence, material: ParsedPassages) -> str:
-    """Where a sentence stands: the first and last heading above it, or its passage's number."""
+def headings_above(passage: int, at: int, material: ParsedPassages) -> str:
+    """The first and the last heading above a place in a passage; empty for none."""
     above = [
         re.sub(r"\s*>\s*", ", ", s.text.strip("#=*_ \t"))
         for s in material.sentences
-        if s.passage == sentence.passage and s.kind == "heading" and s.span.start < sentence.span.start
+        if s.passage == passage and s.kind == "heading" and s.span.start < at
     ]
-    own = dict.fromkeys([*above[:1], *above[-1:]])
-    return ", ".join(own) if any(own) else f"passage {sentence.passage + 1}"
+    return ", ".join(filter(None, dict.fromkeys([*above[:1], *above[-1:]])))
 
 
 def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:

@@ -20,7 +20,7 @@ from sage_core.verify.claims import Claim, abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import UNSUPPORTED_BELOW, claims_of, mark_answer
-from sage_core.verify.passages import checked_passages
+from sage_core.verify.passages import Source, checked_passages
 from sage_core.verify.support import LACKS_VALUE
 from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
 
@@ -163,7 +163,7 @@ def local_check(
     question: str,
     passages: Callable[[Selection], Sequence[str]],
     judge: LocalJudge | None = None,
-    texts: Callable[[Selection], Sequence[str]] | None = None,
+    sources: Callable[[Selection], Sequence[Source]] | None = None,
 ) -> Check | None:
     """The ``check`` of `sage_core.feedback.run_loop`: what needs no LLM.
 
@@ -175,7 +175,7 @@ def local_check(
         question: The user's question.
         passages: The passages of a selection, as the model is shown them.
         judge: Shared with the rest of the process where None.
-        texts: The same, as the marks' spans are to count; see `settled`.
+        sources: Where these are from; see `settled`.
 
     Returns:
         None if the critic alone grades.
@@ -194,19 +194,16 @@ def local_check(
         return None
 
     def check(selection: Selection, answer: str) -> Verdict | None:
-        shown = passages(selection)
+        shown, own = passages(selection), sources and sources(selection)
         if stop_on is not None:
-            marks = mark_answer(answer, shown, question=question, judge=judge)
+            marks = mark_answer(answer, shown, question=question, judge=judge, sources=own)
             if ended := next((m for m in marks if ends_answer(m, stop_on)), None):
-                name, own = LocalJudge.name, shown if texts is None else texts(selection)
-                return Verdict(
-                    VETOED_GRADE, 1, source=name, reason=_denied(ended), vetoed_by=name,
-                    marks=in_texts(marks, shown, own),
-                )  # fmt: skip
+                name, reason = LocalJudge.name, _denied(ended)
+                return Verdict(VETOED_GRADE, 1, source=name, reason=reason, vetoed_by=name, marks=marks)
         graded = critic(selection, answer) if critic is not None else None
         if graded is None:
             return None
-        return settled(graded, question, answer, shown, config, judge, texts and texts(selection))
+        return settled(graded, question, answer, shown, config, judge, own)
 
     return check
 
@@ -218,7 +215,7 @@ def settled(
     passages: Sequence[str],
     config: FeedbackConfig = DEFAULT_FEEDBACK,
     judge: LocalJudge | None = None,
-    texts: Sequence[str] | None = None,
+    sources: Sequence[Source] | None = None,
 ) -> Verdict:
     """One verdict out of a critic's grade and of what the passages support; no LLM is called.
 
@@ -246,9 +243,9 @@ def settled(
         passages: What it was made from, as the model was shown it.
         config: Its ``veto`` says what overrules, its ``accept_score`` what is accepted.
         judge: Shared with the rest of the process where None.
-        texts: What spans of the marks count in: each the end of its passage; the passages where None.
+        sources: Where each passage is from, see `mark_answer`.
     """
-    marks = mark_answer(answer, passages, question=question, judge=judge)
+    marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
     main = next((m for m in marks if m.support != "nothing claimed"), None)
     denied = next((m for m in marks if m.refuted), None)
     if denied is None and main is not None and config.veto == "unsupported":
@@ -256,15 +253,13 @@ def settled(
     if denied is None and main is not None and main.support == "unsupported":
         if 0 < verdict.passage <= len(passages):
             named = replace(
-                main, support="unsure", passage=verdict.passage - 1, evidence=None,
+                main, support="unsure", passage=verdict.passage - 1, evidence=None, heading="",
                 reason=f"the critic names passage {verdict.passage}: {main.reason}",
             )  # fmt: skip
             marks = tuple(named if m.span == main.span else m for m in marks)
         elif config.veto == "unsupported":
             denied = main
             marks = tuple(main if m.span == main.span else m for m in marks)
-    if texts is not None:
-        marks = in_texts(marks, passages, texts)
     if verdict.score is None or denied is None or config.veto == "off":
         accepted = (verdict.score or 0) >= config.accept_score and not verdict.vetoed_by
         return replace(verdict, marks=marks, accepted=accepted)
@@ -299,22 +294,6 @@ def _unsupported(mark: AnswerMark, question: str, passages: Sequence[str], judge
     return replace(mark, support="unsupported", reason=reason)
 
 
-def in_texts(
-    marks: Sequence[AnswerMark], passages: Sequence[str], texts: Sequence[str]
-) -> tuple[AnswerMark, ...]:
-    """Marks whose evidence counts in texts that stand at the end of their passages, behind a header."""
-
-    def moved(mark: AnswerMark) -> AnswerMark:
-        if mark.passage is None or mark.evidence is None:
-            return mark
-        text, passage = texts[mark.passage], passages[mark.passage]
-        span = mark.evidence.shift(len(text) - len(passage))
-        inside = span.start >= 0 and passage.endswith(text)
-        return replace(mark, evidence=span if inside else None)
-
-    return tuple(moved(mark) for mark in marks)
-
-
 def check(
     question: str,
     passages: Sequence[str],
@@ -322,6 +301,7 @@ def check(
     *,
     judge: LocalJudge | None = None,
     veto: Veto = "unsupported",
+    sources: Sequence[Source] | None = None,
 ) -> Verdict:
     """Whether passages support an answer to a question; no LLM is called.
 
@@ -337,6 +317,7 @@ def check(
         answer: The answer.
         judge: Shared with the rest of the process where None.
         veto: See `sage_core.feedback.FeedbackConfig`.
+        sources: Where each passage is from, see `mark_answer`.
 
     Returns:
         The verdict with ``marks``, which say part by part what is supported and where, ``accepted`` and
@@ -353,7 +334,7 @@ def check(
         None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held,
         reason="" if held is None else f"P(the passages support the answer) = {held:.2f}",
     )  # fmt: skip
-    verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own)
+    verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own, sources)
     said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
     supported = said[:1] == ["supported"] and "unsupported" not in said
     return replace(verdict, accepted=supported and not verdict.vetoed_by)

@@ -12,7 +12,9 @@ from sage_core.text.spans import Span
 from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
 from sage_core.verify.coefficients import threshold
+from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
+from sage_core.verify.passages import Source, checked_passages, parse_passages
 from sage_core.verify.support import VERBATIM_REASON
 from sage_core.verify.words import stem_list
 
@@ -26,7 +28,12 @@ _SHORT = 4
 
 
 def mark_answer(
-    answer: str, passages: Sequence[str], *, question: str = "", judge: LocalJudge | None = None
+    answer: str,
+    passages: Sequence[str],
+    *,
+    question: str = "",
+    judge: LocalJudge | None = None,
+    sources: Sequence[Source] | None = None,
 ) -> tuple[AnswerMark, ...]:
     """Part an answer into what the passages support, what they do not, and what claims nothing.
 
@@ -47,6 +54,7 @@ def mark_answer(
         passages: What it was made from, in any order.
         question: The question; an answer of a few words is read together with it.
         judge: Shared with the rest of the process where None.
+        sources: Where each passage is from. Evidence counts in their texts, in the passages where None.
 
     Returns:
         Parts in the order of the answer, which together are the whole of it.
@@ -58,18 +66,31 @@ def mark_answer(
         raise InputError("passages is a list of texts, not one text")
     own = judge if judge is not None else shared_judge()
     claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
-    return tuple(_as_cited(m, passages) for m in marks_between(answer, 0, len(answer), claims))
+    marks = marks_between(answer, 0, len(answer), claims, passages)
+    return marks if sources is None else tuple(_in_source(m, passages, sources) for m in marks)
 
 
-def _as_cited(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
-    """The mark with a passage that the answer cites, where that one has the evidence too."""
-    if mark.passage is None or mark.evidence is None or mark.passage + 1 in mark.cited:
+def _placed(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
+    """The mark at a passage that the answer cites, where that one has the evidence too, with its heading."""
+    if mark.passage is None or mark.evidence is None:
         return mark
-    evidence = mark.evidence.of(passages[mark.passage])
-    for i in (n - 1 for n in mark.cited if 0 < n <= len(passages)):
-        if (start := passages[i].find(evidence)) >= 0:
-            return replace(mark, passage=i, evidence=Span(start, start + len(evidence)))
-    return mark
+    at, start = mark.passage, mark.evidence.start
+    evidence = mark.evidence.of(passages[at])
+    same = [(n - 1, passages[n - 1].find(evidence)) for n in mark.cited if 0 < n <= len(passages)]
+    if at + 1 not in mark.cited:
+        at, start = next((place for place in same if place[1] >= 0), (at, start))
+    heading = headings_above(at, start, parse_passages(checked_passages(passages)))
+    return replace(mark, passage=at, evidence=Span(start, start + len(evidence)), heading=heading)
+
+
+def _in_source(mark: AnswerMark, passages: Sequence[str], sources: Sequence[Source]) -> AnswerMark:
+    """The mark with its page, and its evidence in the text that stands at the end of the passage."""
+    if mark.passage is None:
+        return mark
+    text, page = sources[mark.passage]
+    span = mark.evidence and mark.evidence.shift(len(text) - len(passages[mark.passage]))
+    inside = span is not None and span.start >= 0 and passages[mark.passage].endswith(text)
+    return replace(mark, evidence=span if inside else None, page=page)
 
 
 def correct_citations(marks: Sequence[AnswerMark]) -> str:
@@ -95,7 +116,9 @@ def _corrected(mark: AnswerMark) -> str:
     return CITATION.sub(lambda _: next(right, ""), mark.text)
 
 
-def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tuple[AnswerMark, ...]:
+def marks_between(
+    answer: str, at: int, end: int, claims: Sequence[Claim], passages: Sequence[str]
+) -> tuple[AnswerMark, ...]:
     """The parts of an answer from ``at`` to ``end``, with its claims there."""
     result: list[AnswerMark] = []
     for claim in claims:
@@ -106,8 +129,7 @@ def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tu
         place = (claim.passage, claim.evidence)
         cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
         known = (claim.probability, *place, claim.reason, claim.instead)
-        mark = AnswerMark(claim.span, text, support, *known, cited)
-        result.append(mark)
+        result.append(_placed(AnswerMark(claim.span, text, support, *known, cited), passages))
         at = claim.span.end
     if at < end:
         result.append(_rest(answer, Span(at, end)))

@@ -8,14 +8,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sage_core.errors import InputError
+from sage_core.text.header import with_header
 from sage_core.text.language import is_english
 from sage_core.text.lines import is_delimiter_row
+from sage_core.text.outline import header_of, page_of
 from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cell_text
-from sage_core.text.tokens import without_lone_surrogates
+from sage_core.text.tokens import get_counter, without_lone_surrogates
 from sage_core.verify.quantities import has_minus
 from sage_core.verify.words import stem_list
 
@@ -36,6 +39,30 @@ _EXACT = re.compile(
 )
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
+
+
+class Source(NamedTuple):
+    """Where a passage is from: its text as it is stored, which the passage ends with, and its page.
+
+    Examples:
+        >>> Source("They leave at seven.", page="3").page
+        '3'
+    """
+
+    text: str
+    page: str = ""
+
+
+def passages_of(documents: Iterable[tuple[str, Mapping[Any, Any]]]) -> tuple[list[str], list[Source]]:
+    r"""Texts under their title and headings, as their metadata have them, and where each is from.
+
+    Examples:
+        >>> passages_of([("They leave at seven.", {"title": "Ferries", "page_label": "3"})])
+        (['Ferries\nThey leave at seven.'], [Source(text='They leave at seven.', page='3')])
+    """
+    counter, own = get_counter(), list(documents)
+    passages = [with_header(header_of(text, metadata, counter), text) for text, metadata in own]
+    return passages, [Source(text, page_of(metadata)) for text, metadata in own]
 
 
 @dataclass(frozen=True, slots=True)

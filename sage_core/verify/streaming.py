@@ -168,7 +168,7 @@ class StreamMarks:
         else:
             claims = self._claims_at(self.text, lambda: self._claims(self.text, begin, end), begin, end)
             self._claimed += len(claims)
-        marks = marks_between(self.text, begin, end, claims)
+        marks = marks_between(self.text, begin, end, claims, self._passages)
         if any(ends_answer(mark, self._stop_on) for mark in marks):
             self.stopped = True
             self.text = self.text[:end]

@@ -11,6 +11,7 @@ from sage_core.feedback.drivers import Answered, Call, Judged, Steps, adrive, dr
 from sage_core.feedback.pool import EvidencePool
 from sage_core.question import Found, Question
 from sage_core.selection import Selection, SelectionConfig
+from sage_core.verify import Source
 
 FERRY, HOLT, BEES = "The Petrel belonged to Mara Holt.", "Mara Holt was born in Ulm.", "Bees fly in May."
 FIRST = [(FERRY, 0.9), (BEES, 0.2)]
@@ -34,8 +35,8 @@ class Asked(Question[str]):
     def passages(self, selection: Selection) -> list[str]:
         return [self.pool.items[i] for i in selection.indices]
 
-    def stored(self, selection: Selection) -> list[str]:
-        return self.passages(selection)
+    def sources(self, selection: Selection) -> list[Source]:
+        return [Source(text) for text in self.passages(selection)]
 
     def sizes(self, candidates: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in candidates]

@@ -219,6 +219,30 @@ def test_a_citation_changes_no_support(cited: str) -> None:
         assert with_number.probability == pytest.approx(plain.probability, abs=1e-6)
 
 
+PLACED = [
+    ("They are kept for 35 days.", {"title": "Handbook", "header_path": "/Backups/", "page_label": "12"})
+]
+
+
+def test_each_mark_says_under_which_heading_and_on_which_page_its_evidence_stands() -> None:
+    def said(marks: Any) -> tuple[str, str, str]:
+        (mark,) = marks
+        assert mark["evidence"] == [0, 26], "counts in the document, not in its heading"
+        return mark["heading"], mark["page"], mark["reason"]
+
+    answer = "Backups are kept for 30 days."
+    documents = [Document(text, metadata=metadata) for text, metadata in PLACED]
+    verdict = SageGrounding().invoke({"answer": answer, "context": documents})["verdict"]
+    nodes = [TextNode(text=text, metadata=metadata) for text, metadata in PLACED]
+    engine = VectorStoreIndex(nodes, embed_model=Even()).as_query_engine(llm=ScriptedLLM.of([answer], []))
+    response = SageGroundedEngine(engine).query("How long are backups kept?")
+    expected = (
+        "Handbook, Backups", "12", "the passages say “35 days” (Handbook, Backups) where it says “30 days”",
+    )  # fmt: skip
+    assert said(verdict.to_dict()["marks"]) == said(response.metadata["sage_verdict"]["marks"]) == expected
+    assert Verdict(9, marks=verdict.marks).to_dict()["marks"][0]["page"] == "12"
+
+
 def test_runnable_lambda_before_it() -> None:
     chain = RunnableLambda(lambda _: {"answer": WRONG, "context": TEXTS}) | SageGrounding()
     assert not chain.invoke("x")["verdict"].accepted
