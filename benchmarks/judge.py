@@ -50,7 +50,7 @@ from sage_core.verify.words import stem_list
 
 SEED = 7
 DECIDED_FROM = 0.5
-"""The threshold of `LocalFaithfulnessEvaluator` and `SageGroundingMiddleware`."""
+"""The threshold of `LocalFaithfulnessEvaluator`."""
 WICE_SEED = 5
 """Order in which the claims of wice_dev were dealt: the first 175 were fitted on."""
 

@@ -14,13 +14,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.tools import BaseTool
 from pydantic_core import to_jsonable_python
 
-from sage_core._checks import check_float
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback import Verdict
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
+from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.verify import Claim, LocalJudge, check, checker, claims_or_unsure
+from sage_core.verify import AnswerMark, LocalJudge, check, checker
+from sage_core.verify.marks import edited, edits_of
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -228,20 +229,17 @@ GroundingAction = Literal["mark", "retry", "hand_over"]
 # Fewer in a field are a name, a label or a value.
 _STATEMENT_WORDS = 5
 
-UNSUPPORTED = "[not supported by the passages found]"
-"""What is written behind a statement that the passages do not support."""
-
 
 class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     """Checks the final answer of an agent against the passages that its searches returned; no LLM is asked.
 
-    Each statement of the answer gets the probability that the passages support it. What is below
-    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, or in a
-    language that the judge does not read, passes unchanged. The verdicts go with the message, in
-    ``additional_kwargs["sage_grounding"]``, a `sage_core.feedback.Verdict` of the whole among them. Of a
-    structured answer (``response_format``) the texts of five
-    words or more are judged, at any depth; ``unjudged`` lists the other fields, which a log line names once.
-    It is never marked, for its schema may not allow it.
+    The answer gets the verdict of `sage_core.verify.check`, whose rules say which of its statements are not
+    supported: these are marked, asked for again, or put before a person. An answer without any search, or in
+    a language that the judge does not read, passes unchanged. The verdict goes with the message, in
+    ``additional_kwargs["sage_grounding"]["verdict"]``. Of a structured answer (``response_format``) the texts
+    of five words or more are judged, at any depth, each by itself, and each mark has its ``field``;
+    ``unjudged`` lists the other fields, which a log line names once. It is never marked, for its schema may
+    not allow it.
 
         from langchain.agents import create_agent
         from sage_langchain.middleware import SageGroundingMiddleware
@@ -250,18 +248,19 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Args:
         tools: Names of the search tools, or the tools; None for all tools of the agent.
-        action: ``"mark"`` writes `UNSUPPORTED` behind each such statement. ``"retry"`` asks the model once
-            more, naming the statements, and marks what is still unsupported in the better of both answers;
-            from the first search on, an answer is streamed whole, when it is decided which it is.
+        action: ``"mark"`` writes "[not in the passages]" behind each such statement. ``"retry"`` asks the
+            model once more, naming the statements, and marks what is still unsupported in the better of both
+            answers; from the first search on, an answer is streamed whole, when it is decided which it is.
             ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send,
             with True to send the answer as it is, or with False to mark it; for a structured answer with
             its fields, or with True.
-        threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
         model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
+        correct: Also correct the numbers of passages in the answer, in the order of the searches, see
+            `sage_core.verify.correct_citations`.
 
     Raises:
-        InputError: For an unknown action, an empty list of tools, or a threshold outside 0 to 1.
+        InputError: For an unknown action, or an empty list of tools.
     """
 
     def __init__(
@@ -269,16 +268,16 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         *,
         tools: Sequence[str | BaseTool] | None = None,
         action: GroundingAction = "mark",
-        threshold: float = 0.5,
         judge: LocalJudge | None = None,
         model: Any = None,
+        correct: bool = False,
     ) -> None:
         super().__init__()
         if action not in get_args(GroundingAction):
             raise InputError(f"unknown action {action!r}: one of {', '.join(get_args(GroundingAction))}")
         self._names = _names(tools)
         self._action = action
-        self._threshold = check_float("threshold", threshold, minimum=0, maximum=1)
+        self._correct = correct
         self._judge = checker(judge, model) or LocalJudge()
         self._named: set[str] = set()
 
@@ -300,14 +299,15 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
         passages = self._passages_seen(request.state, request.messages)
+        question = _question(request.messages)
         retried = self._action == "retry" and bool(passages)
         request = _unstreamed(request) if retried else request
         response = yield from Call(handler, handler, request)
-        if retried and (failed := (yield from Compute(self._unsupported, response, passages))):
+        if retried and (failed := (yield from Compute(self._unsupported, response, passages, question))):
             second = yield from Call(handler, handler, self._again(request, response, failed))
-            rest = yield from Compute(self._unsupported, second, passages)
+            rest = yield from Compute(self._unsupported, second, passages, question)
             response = self._better(response, failed, second, rest)
-        return (yield from Compute(self._with_verdicts, response, passages))
+        return (yield from Compute(self._with_verdict, response, passages, question))
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note the verdicts on the final answer, and mark it or hand it over."""
@@ -321,44 +321,38 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         messages = state["messages"]
         if (fields := _noted_fields(messages)) is not None:
             return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(messages, *(yield from Compute(self._answer_judged, state, messages)))
+        return self._noted(messages, (yield from Compute(self._answer_judged, state, messages)))
 
     # -- parts ----------------------------------------------------------------------------------------
 
-    def _noted(
-        self, messages: Sequence[AnyMessage], claims: Sequence[Claim], verdict: Verdict | None
-    ) -> dict[str, Any] | None:
-        if not claims or verdict is None:
+    def _noted(self, messages: Sequence[AnyMessage], verdict: Verdict | None) -> dict[str, Any] | None:
+        if verdict is None:
             return None
         last = messages[-1]
         assert isinstance(last, AIMessage)
-        failed = [c for c in claims if self._fails(c)]
-        content, ends = last.content, [claim.span.end for claim in failed]
+        content, failed = last.content, _failed(verdict)
+        edits = edits_of(verdict.marks, correct=self._correct, tell=True)
         if failed and self._action == "hand_over":
             from langgraph.types import interrupt
 
-            decision = interrupt({"answer": last.text, "unsupported": [c.to_dict() for c in failed]})
-            if isinstance(decision, str):
-                content = decision
-            elif decision is not True:
-                content = _marked(content, ends)
-        elif failed:
-            content = _marked(content, ends)
-        verdicts = {
-            "claims": [c.to_dict() for c in claims],
-            "supported": not failed,
-            "verdict": replace(verdict, accepted=verdict.accepted and not failed).to_dict(),
+            decision = interrupt({"answer": last.text, "unsupported": [m.to_dict() for m in failed]})
+            content = decision if isinstance(decision, str) else content
+            edits = [] if decision is True or isinstance(decision, str) else edits
+        noted = {"supported": not failed, "verdict": verdict.to_dict()}
+        update = {
+            "content": _edited(content, edits),
+            "additional_kwargs": {**last.additional_kwargs, "sage_grounding": noted},
         }
-        noted = {**last.additional_kwargs, "sage_grounding": verdicts}
-        return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}
+        return {"messages": [last.model_copy(update=update)]}
 
-    def _with_verdicts(self, response: ModelResponse[Any], passages: Sequence[str]) -> ModelResponse[Any]:
-        """The response with verdicts on the fields of a structured answer; others are judged at the end."""
+    def _with_verdict(
+        self, response: ModelResponse[Any], passages: Sequence[str], question: str
+    ) -> ModelResponse[Any]:
+        """The response with a verdict on the fields of a structured answer; others are judged at the end."""
         structured, answer = getattr(response, "structured_response", None), _answer(response)
         if structured is None or answer is None or not passages:
             return response
         leaves = dict(_leaves(_plain(structured)))
-        claims = list(self._field_claims(leaves, passages))
         unjudged = [name for name, value in leaves.items() if not _is_statement(value)]
         if new := [name for name in unjudged if name not in self._named]:
             self._named.update(new)
@@ -367,42 +361,39 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
                 _STATEMENT_WORDS,
                 ", ".join(new),
             )
-        verdicts = {
-            "claims": [{**claim.to_dict(), "field": name} for name, claim in claims],
-            "supported": not any(self._fails(claim) for _, claim in claims) if claims else None,
-            "unjudged": unjudged,
-        }
-        noted = {**answer.additional_kwargs, "sage_grounding": verdicts}
-        copied = answer.model_copy(update={"additional_kwargs": noted})
+        noted: dict[str, Any] = {"supported": None, "verdict": None, "unjudged": unjudged}
+        if verdicts := self._field_verdicts(leaves, passages, question):
+            marks = [{**m.to_dict(), "field": f} for f, v in verdicts.items() for m in v.marks]
+            supported = not any(_failed(v) for v in verdicts.values())
+            first, worst = next(iter(verdicts.values())), min(verdicts.values(), key=_worth)
+            verdict = {**worst.to_dict(), "marks": marks, "accepted": first.accepted and supported}
+            noted |= {"supported": supported, "verdict": verdict}
+        copied = answer.model_copy(
+            update={"additional_kwargs": {**answer.additional_kwargs, "sage_grounding": noted}}
+        )
         return replace(response, result=[copied if m is answer else m for m in response.result])
 
-    def _field_claims(
-        self, leaves: Mapping[str, Any], passages: Sequence[str]
-    ) -> Iterator[tuple[str, Claim]]:
-        """The statements in the texts of a structured answer, each with the name of its field."""
+    def _field_verdicts(
+        self, leaves: Mapping[str, Any], passages: Sequence[str], question: str
+    ) -> dict[str, Verdict]:
+        """The verdict on each text of a structured answer, by its field; the first answers the question."""
+        verdicts: dict[str, Verdict] = {}
         for name, value in leaves.items():
             if _is_statement(value):
-                for claim in self._judged(value, passages):
-                    yield name, claim
+                verdicts[name] = check("" if verdicts else question, passages, value, judge=self._judge)
+        return verdicts
 
     def _handed_over(self, structured: Any, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         if fields["supported"] is not False or self._action != "hand_over":
             return None
         from langgraph.types import interrupt
 
-        known = [c for c in fields["claims"] if c["probability"] is not None]
-        failed = [c for c in known if c["probability"] < self._threshold]
+        failed = [m for m in fields["verdict"]["marks"] if m["support"] == "unsupported"]
         decision = interrupt({"answer": _plain(structured), "unsupported": failed})
         if isinstance(decision, bool):
             return None
         made = type(structured)(**decision) if isinstance(decision, Mapping) else decision
         return {"structured_response": made}
-
-    def _judged(self, text: str, passages: Sequence[str]) -> list[Claim]:
-        return claims_or_unsure(lambda: self._judge.grounding(text, passages), text)
-
-    def _fails(self, claim: Claim) -> bool:
-        return claim.probability is not None and claim.probability < self._threshold
 
     def _passages_seen(self, state: Any, messages: Sequence[AnyMessage]) -> list[str]:
         """The passages found for the present message of the user, also those that were summarized since."""
@@ -411,36 +402,32 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             results.setdefault(message.tool_call_id, _passages(message))
         return [passage for passages in results.values() for passage in passages or ()]
 
-    def _answer_judged(
-        self, state: Any, messages: Sequence[AnyMessage]
-    ) -> tuple[list[Claim], Verdict | None]:
-        """The statements of a final answer and its verdict; none if it is no answer, or from no search."""
+    def _answer_judged(self, state: Any, messages: Sequence[AnyMessage]) -> Verdict | None:
+        """The verdict on a final answer; None if it is no answer, claims nothing, or is from no search."""
         answer = messages[-1] if messages else None
-        if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
-            return [], None
         passages = self._passages_seen(state, messages)
-        if not passages:
-            return [], None
-        question = next((m.text for m in reversed(messages) if _is_from_user(m)), "")
-        verdict = check(question, passages, answer.text, judge=self._judge)
-        return self._judged(answer.text, passages), verdict
+        if not isinstance(answer, AIMessage) or answer.tool_calls or not passages:
+            return None
+        verdict = check(_question(messages), passages, answer.text, judge=self._judge)
+        return verdict if any(m.support != "nothing claimed" for m in verdict.marks) else None
 
-    def _unsupported(self, response: ModelResponse[Any], passages: Sequence[str]) -> list[Claim]:
+    def _unsupported(
+        self, response: ModelResponse[Any], passages: Sequence[str], question: str
+    ) -> list[AnswerMark]:
         structured, answer = getattr(response, "structured_response", None), _answer(response)
         if structured is not None:
-            claims = [c for _, c in self._field_claims(dict(_leaves(_plain(structured))), passages)]
-        elif answer is None or answer.tool_calls or not answer.text.strip():
+            verdicts = self._field_verdicts(dict(_leaves(_plain(structured))), passages, question)
+            return [mark for verdict in verdicts.values() for mark in _failed(verdict)]
+        if answer is None or answer.tool_calls:
             return []
-        else:
-            claims = self._judged(answer.text, passages)
-        return [c for c in claims if self._fails(c)]
+        return _failed(check(question, passages, answer.text, judge=self._judge))
 
     def _again(
-        self, request: ModelRequest[Any], response: ModelResponse[Any], failed: Sequence[Claim]
+        self, request: ModelRequest[Any], response: ModelResponse[Any], failed: Sequence[AnswerMark]
     ) -> ModelRequest[Any]:
         answer = _answer(response)
         assert answer is not None
-        statements = "\n".join(f"- {claim.text}" for claim in failed)
+        statements = "\n".join(f"- {mark.text}" for mark in failed)
         said = (
             "The passages found do not support these statements:\n"
             f"{statements}\n"
@@ -455,9 +442,9 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     @staticmethod
     def _better(
         first: ModelResponse[Any],
-        failed: Sequence[Claim],
+        failed: Sequence[AnswerMark],
         second: ModelResponse[Any],
-        rest: Sequence[Claim],
+        rest: Sequence[AnswerMark],
     ) -> ModelResponse[Any]:
         answer = _answer(second)
         if getattr(first, "structured_response", None) is not None:
@@ -501,24 +488,38 @@ def _answer(response: Any) -> AIMessage | None:
     return next((m for m in reversed(result) if isinstance(m, AIMessage)), None)
 
 
-def _marked(content: str | list[Any], ends: Sequence[int]) -> str | list[Any]:
-    """A message's content with `UNSUPPORTED` at these offsets of its text; its other blocks stay."""
+def _question(messages: Sequence[AnyMessage]) -> str:
+    return next((m.text for m in reversed(messages) if _is_from_user(m)), "")
+
+
+def _failed(verdict: Verdict) -> list[AnswerMark]:
+    return [mark for mark in verdict.marks if mark.support == "unsupported"]
+
+
+def _worth(verdict: Verdict) -> tuple[bool, float]:
+    return not verdict.vetoed_by, 10 if verdict.score is None else verdict.score
+
+
+def _edited(content: str | list[Any], edits: Sequence[tuple[Span, str]]) -> str | list[Any]:
+    """A message's content with edits of its text made; its other blocks stay."""
     if isinstance(content, str):
-        for end in sorted(ends, reverse=True):  # from the end, so that offsets stay true
-            content = f"{content[:end].rstrip()} {UNSUPPORTED}{content[end:]}"
-        return content
-    marked: list[Any] = []
+        return edited(content, edits)
+    blocks: list[Any] = []
     start = 0
     for block in content:
         text = block if isinstance(block, str) else block.get("text") if block.get("type") == "text" else None
         if not isinstance(text, str):
-            marked.append(block)
+            blocks.append(block)
             continue
-        within = [end - start for end in ends if start < end <= start + len(text)]
+        within = [
+            (place.shift(-start), new)
+            for place, new in edits
+            if start <= place.start and start < place.end <= start + len(text)
+        ]
         start += len(text)
-        said = _marked(text, within)
-        marked.append(said if isinstance(block, str) else {**block, "text": said})
-    return marked
+        said = edited(text, within)
+        blocks.append(said if isinstance(block, str) else {**block, "text": said})
+    return blocks
 
 
 def _unstreamed(request: ModelRequest[Any]) -> ModelRequest[Any]:

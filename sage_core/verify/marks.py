@@ -22,6 +22,8 @@ from sage_core.verify.words import stem_list
 # are supported, below the other 85% are not. In between nothing is said either way.
 SUPPORTED_FROM = threshold("supported_from")
 UNSUPPORTED_BELOW = threshold("unsupported_below")
+UNSUPPORTED = "[not in the passages]"
+"""What is written behind a statement that no passage supports."""
 _YES_OR_NO = re.compile(r"\s*(?i:(yes|no))\W*")
 # An answer of fewer content words, such as "1932", claims something only together with its question.
 _SHORT = 4
@@ -102,18 +104,38 @@ def correct_citations(marks: Sequence[AnswerMark]) -> str:
         >>> correct_citations(mark_answer(answer, passages))
         'The ferry leaves the harbor at seven [2]. Its captain is called Ann Lee. [not in the passages]'
     """
-    return "".join(map(_corrected, marks))
+    return edited("".join(mark.text for mark in marks), edits_of(marks))
 
 
-def _corrected(mark: AnswerMark) -> str:
-    if not mark.cited or mark.support not in ("supported", "unsupported"):
-        return mark.text
-    if mark.support == "unsupported":
-        return f"{CITATION.sub('', mark.text)} [not in the passages]"
-    if mark.passage is None or mark.passage + 1 in mark.cited:
-        return mark.text
-    right = iter([f" [{mark.passage + 1}]"])  # once, where the first one stood
-    return CITATION.sub(lambda _: next(right, ""), mark.text)
+def edits_of(
+    marks: Sequence[AnswerMark], *, correct: bool = True, tell: bool = False
+) -> list[tuple[Span, str]]:
+    """What to write in the place of parts of an answer, in order.
+
+    Args:
+        marks: Of the answer.
+        correct: Renumber citations, and strike those of a statement that no passage supports.
+        tell: Write `UNSUPPORTED` behind each such statement, not only behind those whose citations go.
+    """
+    edits: list[tuple[Span, str]] = []
+    for mark in marks:
+        unsupported = mark.support == "unsupported"
+        right = mark.passage is not None and mark.passage + 1 in mark.cited
+        if correct and (unsupported or (mark.support == "supported" and not right)):
+            # Once, where the first one stood.
+            number = iter([] if unsupported or mark.passage is None else [f" [{mark.passage + 1}]"])
+            places = (Span(*m.span()).shift(mark.span.start) for m in CITATION.finditer(mark.text))
+            edits += ((place, next(number, "")) for place in places)
+        if unsupported and (tell or (correct and mark.cited)):
+            edits.append((Span(mark.span.end, mark.span.end), f" {UNSUPPORTED}"))
+    return edits
+
+
+def edited(text: str, edits: Sequence[tuple[Span, str]]) -> str:
+    """A text with its edits made."""
+    for place, new in reversed(edits):  # from the end, so that places before it stay true
+        text = f"{text[: place.start]}{new}{text[place.end :]}"
+    return text
 
 
 def marks_between(

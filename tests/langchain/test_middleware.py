@@ -24,9 +24,9 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from sage_core.errors import InputError
+from sage_core.verify import check
 from sage_langchain.middleware import (
     NOTHING_NEW,
-    UNSUPPORTED,
     SageGroundingMiddleware,
     SageRetrievalMiddleware,
 )
@@ -217,7 +217,6 @@ def test_counts_survive_an_interruption():
         (SageRetrievalMiddleware, {"max_searches": 0}),
         (SageRetrievalMiddleware, {"max_context_tokens": "x"}),
         (SageGroundingMiddleware, {"action": "shout"}),
-        (SageGroundingMiddleware, {"threshold": 2}),
         (SageGroundingMiddleware, {"tools": []}),
     ],
 )
@@ -231,6 +230,9 @@ def test_wrong_arguments(middleware, wrong):
 FOUND = "The ferry to the island leaves the north pier at nine every weekday. Tickets are sold on board."
 TRUE = "The ferry leaves the north pier at nine every weekday."
 FALSE = "The captain of the submarine owns forty purple elephants in Canada."
+
+
+UNSUPPORTED = "[not in the passages]"
 
 
 def checked(answers, checkpointer=None, results=(FOUND,), **options):
@@ -259,7 +261,8 @@ def test_an_unsupported_statement_is_marked_or_asked_again(
     assert last.text == told and len(model.seen) == calls
     verdicts = last.additional_kwargs["sage_grounding"]
     assert verdicts["supported"] is not bool(unsupported)
-    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == unsupported
+    marks = verdicts["verdict"]["marks"]
+    assert [m["text"] for m in marks if m["support"] == "unsupported"] == unsupported
 
 
 def test_a_retry_names_the_statement_and_stays_out_of_the_conversation():
@@ -381,8 +384,10 @@ def test_the_texts_of_a_structured_answer_are_judged(
     assert state["structured_response"] == Report(points=told) and len(model.seen) == calls
     verdicts = verdicts_of(state)
     assert verdicts["supported"] is not bool(unsupported)
-    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == unsupported
-    assert [c["field"] for c in verdicts["claims"]] == [f"points.{i}" for i in range(len(told))]
+    marks = verdicts["verdict"]["marks"]
+    assert [m["text"] for m in marks if m["support"] == "unsupported"] == unsupported
+    assert verdicts["verdict"]["accepted"] is not bool(unsupported)
+    assert [m["field"] for m in marks] == [f"points.{i}" for i in range(len(told))]
     assert verdicts["unjudged"] == ["kind", "hour"] and caplog.text.count("are not judged: kind, hour") == 1
     assert UNSUPPORTED not in str(state["messages"])
 
@@ -401,7 +406,8 @@ def test_a_structured_answer_is_handed_over(how, decision, points):
 def test_nothing_is_called_supported_where_nothing_is_judged():
     agent, _ = reporting([[]], "mark", ToolStrategy)
     verdicts = verdicts_of(agent.invoke({"messages": [HumanMessage("When?")]}))
-    assert (verdicts["claims"], verdicts["supported"]) == ([], None)
+    assert (verdicts["verdict"], verdicts["supported"]) == (None, None)
+    assert verdicts["unjudged"] == ["kind", "hour"]
 
 
 def search_result(text):
@@ -460,6 +466,30 @@ def test_a_mark_keeps_the_blocks_of_the_answer():
     agent, _ = checked([content])
     last = ask(agent)[-1]
     assert last.content[:2] == content[:2] and last.content[2]["text"] == f"{FALSE} {UNSUPPORTED}"
+
+
+def test_citations_are_corrected_in_the_blocks_of_the_answer():
+    content = [
+        {"type": "text", "text": "The ferry leaves the north pier at nine every weekday [2]. "},
+        {"type": "text", "text": "The captain of the submarine owns forty purple elephants in Canada [1]."},
+    ]
+    right = ["The ferry leaves the north pier at nine every weekday [1]. ", f"{FALSE} {UNSUPPORTED}"]
+    for correct, told in (
+        (True, right),
+        (False, [content[0]["text"], f"{content[1]['text']} {UNSUPPORTED}"]),
+    ):
+        agent, _ = checked([content], correct=correct)
+        assert [block["text"] for block in ask(agent)[-1].content] == told
+
+
+def test_one_rule_says_what_is_not_in_the_passages():
+    """A doubtful statement is "unsure", in the check and in the middleware alike."""
+    answer = "Weekday passengers depart by boat from the northern quay in the morning."
+    agent, _ = checked([answer])
+    last = ask(agent)[-1]
+    verdict = last.additional_kwargs["sage_grounding"]["verdict"]
+    assert verdict == check("When does the ferry leave?", [FOUND], answer).to_dict()
+    assert verdict["marks"][0]["support"] == "unsure" and last.text == answer
 
 
 class StreamingModel(ScriptedModel):
