@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar, Generic, TypeVar
 
@@ -36,6 +37,7 @@ from sage_core.verify import (
     Source,
     StreamMarks,
     amarked_stream,
+    correct_citations,
     local_check,
     marked_stream,
     settled,
@@ -115,6 +117,11 @@ class Question(ABC, Generic[T]):
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer, grade and search to the loop's end."""
         return loop_steps(loop, self.generate, self.judge, self.check, self.search, self.failures)
+
+    def corrected(self, result: FeedbackResult) -> FeedbackResult:
+        """The result with the right numbers of passages in its answer, where the settings ask for it."""
+        marks = result.verdict.marks if result.verdict is not None and self.config.correct else ()
+        return replace(result, answer=correct_citations(marks)) if marks else result
 
     def round_of(self, answer: str, usage: TokenUsage | None, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Grade an answer that was shown already, such as a stream."""

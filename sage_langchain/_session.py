@@ -119,7 +119,7 @@ class Session(Question[Document]):
     def steps(self) -> Steps[dict[str, Any]]:
         """Retrieve, answer and grade; the chain's output."""
         yield from self._retrieving()
-        self.result = yield from self.rounds(self.loop)
+        self.result = self._corrected((yield from self.rounds(self.loop)))
         return {**self.inputs, "context": self.context, "answer": self._answer, "sage": self._trace}
 
     def streaming(self) -> Steps[AddableDict]:
@@ -128,7 +128,7 @@ class Session(Question[Document]):
         # Drafts are not shown: a stream that took its words back would be worse than a late one.
         final = self._streams_final_answer
         if not final:
-            self.result = yield from self.rounds(self.loop)
+            self.result = self._corrected((yield from self.rounds(self.loop)))
         context = AddableDict(context=self.context)
         yield from StreamedCall(lambda: iter([context]), None, lambda: None)
         yield from self._writing_final() if final else self._telling_final()
@@ -380,8 +380,8 @@ class Session(Question[Document]):
     @property
     def _trace(self) -> dict[str, object]:
         """The JSON-ready trace of the loop, and the provider's citations where the answer has any."""
-        citations = citations_of(self._output)
-        return {**self.loop.result.to_dict(), **({"citations": citations} if citations else {})}
+        citations, result = citations_of(self._output), self.result or self.loop.result
+        return {**result.to_dict(), **({"citations": citations} if citations else {})}
 
     @property
     def _output(self) -> Any:
@@ -394,7 +394,11 @@ class Session(Question[Document]):
         """The answer: its text, or the object that a structured model gave."""
         output = self._output
         # A user who asked for an object gets the object, not its text.
-        return output if output is not None and is_structured(output) else self.loop.result.answer
+        result = self.result or self.loop.result
+        return output if output is not None and is_structured(output) else result.answer
+
+    def _corrected(self, result: FeedbackResult) -> FeedbackResult:
+        return result if is_structured(self._output) else self.corrected(result)
 
     # Prompts and configs
 

@@ -118,6 +118,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         stop_on: ``"contradicted"`` ends the generation of an answer at the first sentence that the documents
             contradict, ``"unsupported"`` also at one that they hardly support, and goes on as a failed grade
             does.
+        correct: Also correct the numbers of documents in the answer; see `FeedbackConfig`.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -140,6 +141,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     hops: int | None = None
     veto: Veto | None = None
     stop_on: StopOn | None = None
+    correct: bool | None = None
     counter: str = "bert"
 
     @model_validator(mode="before")

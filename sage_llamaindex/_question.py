@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    PydanticResponse,
+    StreamingResponse,
+)
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -163,7 +168,11 @@ class SageQuestion(Question[NodeWithScore]):
         if not self._attempts:
             response = yield from self._synthesis([])
             return self._noted(with_text(response, result.answer) if result.answer else response, result)
-        return self._noted(self._attempts[result.best_round - 1].response, result)
+        response = self._attempts[result.best_round - 1].response
+        if self.config.correct and not isinstance(response, PydanticResponse):
+            result = self.corrected(result)
+            response = with_text(response, result.answer)
+        return self._noted(response, result)
 
     def _loop(self) -> FeedbackLoop:
         self.load_check()

@@ -431,7 +431,7 @@ class _SageQuestion(Question[Candidate]):
                 over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
                 yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
                 ended = len(over)
-        result = request.result
+        result = request.result if self._streamed else self.corrected(request.result)
         return Answer(result.answer, self._sage.answerer.label, self._of(result.selection), result)
 
     def _of(self, selection: Selection) -> Retrieval:

@@ -181,6 +181,7 @@ class LoopSettings(SelectionSettings, total=False):
     hops: int
     veto: Veto
     stop_on: StopOn | None
+    correct: bool
 
 
 LOOP_SETTINGS = frozenset(LoopSettings.__annotations__) - frozenset(SelectionSettings.__annotations__)
@@ -221,6 +222,9 @@ class FeedbackConfig:
         stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
             contradict; ``"unsupported"``, also after one that they hardly support. It is graded low without a
             call, and the loop goes on. None ends none.
+        correct: Whether to correct the numbers of passages in the answer, see
+            `sage_core.verify.correct_citations`; not where it was streamed. The rounds and the marks have it
+            as it was written.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -237,6 +241,7 @@ class FeedbackConfig:
     hops: int = 0
     veto: Veto = "unsupported"
     stop_on: StopOn | None = None
+    correct: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.selection, SelectionConfig):

@@ -116,6 +116,18 @@ def test_no_wrong_answer_is_accepted_and_every_right_one_is(door: Any, critic: s
         assert FeedbackResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
+@pytest.mark.parametrize("door", [sage, llamaindex, langchain])
+def test_citations_are_corrected_where_the_settings_say_so(door: Any, tmp_path: Path) -> None:
+    written = "Each backup is kept for 35 days [9]. Backups of all servers run every night [9]."
+    for correct in (True, False):
+        (folder := tmp_path / str(correct)).mkdir()
+        result = door("How long is each backup kept?", written, folder, correct=correct)
+        (number,) = {m.passage + 1 for m in result.verdict.marks if m.support == "supported"}
+        assert number != 9 and result.rounds[0].answer == written
+        assert result.answer == (written.replace("[9]", f"[{number}]") if correct else written)
+        assert all(m.heading.startswith("Handbook") for m in result.verdict.marks if m.evidence)
+
+
 @pytest.mark.parametrize(("i", "question", "answer", "instead"), WRONG)
 def test_the_plain_check_says_what_the_passages_say_and_where(
     i: int, question: str, answer: str, instead: str
