@@ -153,10 +153,15 @@ def langchain_semantic(text: str, embed: Embed) -> list[Span]:
 
 
 def chonkie_recursive(text: str, embed: Embed) -> list[Span]:
-    """Chonkie's RecursiveChunker, 100 of our tokens."""
+    """Chonkie's RecursiveChunker, 100 of our tokens; words longer than that are cut by characters."""
     from chonkie import RecursiveChunker
+    from chonkie.tokenizer import CharacterTokenizer
 
-    chunker = RecursiveChunker(get_counter("bert").count, chunk_size=100)
+    class Tokenizer(CharacterTokenizer):
+        def count_tokens(self, text: str) -> int:
+            return get_counter("bert").count(text)
+
+    chunker = RecursiveChunker(Tokenizer(), chunk_size=100)
     return spaced(text, [c.text for c in chunker.chunk(text)])
 
 
