@@ -20,7 +20,7 @@ from sage_core.segmentation.boundaries import (
 from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
-from sage_core.segmentation.structure import hold_units, whole_tables
+from sage_core.segmentation.structure import hold_units, part_sections, whole_tables
 from sage_core.text.language import sample
 from sage_core.text.lines import Line
 from sage_core.text.spans import Span
@@ -112,6 +112,8 @@ def chunks(
     votes = (trust * (log_odds(probabilities) - bias)).tolist()
     sentences = Sentences.of(text, spans, read)
     keep = [a + b for a, b in zip(votes, evidence(sentences, layout, votes, trust), strict=True)]
+    if limits.target_tokens is None or limits.by_topic:  # a target asks for sections together
+        keep = part_sections(keep, sentences, lengths, limits.max_tokens)
     keep = hold_units(keep, sentences, lengths, limits.max_tokens)
     whole = whole_tables(sentences, lengths, limits.max_tokens, limits.most_of_a_table)
     units = _joined(spans, lengths, keep, whole)

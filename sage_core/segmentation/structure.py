@@ -9,11 +9,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.segmentation.layout import NEXT_MEETING, Sentences
-from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
+from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, Line, number_of
 from sage_core.text.mail import disclaimers, signatures
 from sage_core.text.tables import head_of, row_groups, tables
 
@@ -23,11 +24,13 @@ HELD = 1.2 * GLUED
 _QUOTES = '"“”„«»'
 _SPEECH = re.compile(r"[,!?][\"”“»«]\s")  # a title or a term in quotes is no speech
 _ASKED = re.compile(r"[?][\"”“»«]")
-_DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
+_DEFINITION = re.compile(r"[*_]{0,2}[^\W_][^.:!?|\n]{0,40}:[*_]{0,2}\s+\S")
 _QUESTION_LINE = re.compile(r"(?<=\n\n)[^\n]{2,120}[?？](?:\*\*|__)?[ \t\r]*\n[ \t]*\S")
 _ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
 _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
 _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
+_SHORT_SECTION = 8.0  # log-odds against a chunk of two short sections, beside those of the heading
+_LEAST_SECTION = 12  # tokens, heading included; "4. Other business. None." goes with its neighbor
 _FEW = 2  # sentences of a last item, "Any other business: none", which may keep the date of the next meeting
 _WARNING = re.compile(
     r"(?:\*\*|__)?(?:warning|caution|danger|note|important|tip|achtung|warnung|vorsicht|hinweis|attention|atención)"
@@ -62,6 +65,27 @@ def hold_units(keep: list[float], sentences: Sentences, lengths: Sequence[int], 
             held[gap] = max(held[gap], HELD)
         done = max(done, last)
     return held
+
+
+def part_sections(keep: list[float], sentences: Sentences, lengths: Sequence[int], limit: int) -> list[float]:
+    """``keep``, lowered before the heading of a section that fits, as the one above it does."""
+    kinds = sentences.kinds
+    if "heading" not in kinds:
+        return keep
+    starts = [
+        i for i, kind in enumerate(kinds) if kind == "heading" and (i == 0 or kinds[i - 1] != "heading")
+    ]
+    ends = [0, *itertools.accumulate(lengths)]
+    parted = list(keep)
+    for above, start, stop in zip(starts, starts[1:], [*starts[2:], len(kinds)], strict=False):
+        sizes = ends[start] - ends[above], ends[stop] - ends[start]
+        if min(sizes) < _LEAST_SECTION or max(sizes) > limit:
+            continue
+        last = sentences.spans[start - 1].end - 1
+        # A short line by itself may be a heading too: then it belongs below.
+        if kinds[start - 1] != "text" or sentences.text[last] in FINISHED or sentences.gaps[start - 2] < 2:
+            parted[start - 1] -= _SHORT_SECTION
+    return parted
 
 
 def whole_tables(
@@ -175,6 +199,10 @@ class _Outline:
     def __init__(self, sentences: Sentences) -> None:
         self.sentences = sentences
         self.terms = _terms(sentences)
+        words = {index: sentences.spans[index].of(sentences.text) for index in self.terms}
+        # "Resolved: ..." in two items; what is the same each time is the foot of a page.
+        names = Counter(said.partition(":")[0] for said in set(words.values()))
+        self.labels = {index for index, said in words.items() if names[said.partition(":")[0]] > 1}
         levels = sorted(sentences.levels.values())
         self.title = levels[0] if levels and levels.count(levels[0]) == 1 else 0  # the one outermost heading
         self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
@@ -238,10 +266,10 @@ class _Outline:
     def _close(self, rank: int, before: int) -> None:
         while self.open and self.open[-1][0] >= rank:
             inner, first = self.open.pop()
-            # A section of nothing but prose may be cut; one with a list, clauses or a table is a whole.
-            if inner > _CLAUSE or _STRUCTURED.intersection(
-                self.sentences.lines[line].kind for line in self.sentences.at[first:before]
-            ):
+            # A section of nothing but prose may be cut; one with a list, a table or decisions is a whole.
+            kinds = (self.sentences.lines[line].kind for line in self.sentences.at[first:before])
+            structured = _STRUCTURED.intersection(kinds) or self.labels.intersection(range(first, before))
+            if inner > _CLAUSE or structured:
                 self.units.append((first, before - 1))
 
     def _end_list(self, before: int) -> None:

@@ -354,3 +354,26 @@ def test_a_sentence_about_what_was_just_named_follows_it(below: str) -> None:
     text = f"Behind its door there was a narrow box of dark wood. {below} The lock was of brass."
     sentences = Sentences.of(text, split_sentences(text))
     assert evidence(sentences, Layout(), [-1.0, -1.0]) == [Layout().reference, 0.0]
+
+
+def test_short_items_of_minutes_are_chunks_of_their_own() -> None:
+    items = [
+        "1. Bicycle room\nThe lock is replaced in April. Keys are handed out by M. Ortiz.",
+        "2. Heating\nThe boiler lost pressure twice in January. A technician comes on the 12th.",
+        "3. Garden\nK. Brandt buys two new hoses. The old ones leak.",
+        "4. Noise\nThe rest period from 13:00 to 15:00 is kept. A note goes into the hall.",
+    ]
+    found = chunks("Minutes of the residents' meeting\n\nPresent: J. Lee, M. Ortiz\n\n" + "\n\n".join(items))
+    assert found[-3:] == items[1:]
+
+
+def test_a_decision_stays_with_its_item() -> None:
+    plan = (
+        "The plan was sent out on the 14th. Six people have two late shifts in a row before an early one. "
+        * 2
+    )
+    items = [
+        f"## Item 1 Shifts\n\n{plan}The rule allows one.\n\n*Resolved:* the plan is refused.\n*To do:* I. Brandt writes.",
+        f"## Item 2 Canteen\n\n{plan}It has none.\n\n*Resolved:* the council demands half.\n*To do:* T. Faber asks.",
+    ]
+    assert chunks("\n\n".join(["# Works council", *items]))[-1] == items[1]
