@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import RunnablePassthrough
@@ -10,6 +12,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as LlamaIndexDocument
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+)
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
@@ -197,6 +204,76 @@ async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
     for most, documents in ((2 * count + 10, 2), (2 * get_counter("bert").count(text) + 10, 1)):
         one = SageRetriever.from_vectorstore(store, max_context_tokens=most, **limits)
         assert len(one.invoke("Where is Berth 31 of Farm 31?")) == documents
+
+
+ITEMS = "\n".join(
+    f"- Boats of rank {i}, with goods of the kind {i} for the quay of the north pier" for i in range(40)
+)
+METHODS = "\n\n".join(
+    f'    def dues_{i}(self, boat):\n        """Dues of rank {i}."""\n        return self.crowns * {i}'
+    for i in range(30)
+)
+CONTINUED = {
+    "table": (TABLE, "Where is Berth 31 of Farm 31?", "Farm | Dues in crowns | Where"),
+    "list": (
+        f"# Fees\n\nNo dues are taken from:\n\n{ITEMS}\n",
+        "What of boats of rank 31 with goods of the kind 31?",
+        "No dues are taken from:",
+    ),
+    "code": (
+        f"# Fees\n\n```python\nclass HarborOffice:\n{METHODS}\n```\n",
+        "What does dues_21 of rank 21 return?",
+        "class HarborOffice",
+    ),
+}
+"""Texts, questions about what stands in their middle, and what is said above it alone."""
+
+
+@pytest.mark.parametrize("kind", CONTINUED)
+@pytest.mark.parametrize("door", ["query engine", "context", "condense plus context", "condense question"])
+def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
+    text, question, above = CONTINUED[kind]
+    nodes = SageNodeParser(max_tokens=100).get_nodes_from_documents([LlamaIndexDocument(text=text)])
+    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
+    retriever, llm = NodeRetriever.from_index(index, max_k=1, min_k=1), ScriptedLLM.of(["Seven."])
+    engine = RetrieverQueryEngine.from_args(retriever, llm=llm)
+    if door == "query engine":
+        response = engine.query(question)
+    elif door == "context":
+        response = ContextChatEngine.from_defaults(retriever=retriever, llm=llm).chat(question)
+    elif door == "condense plus context":
+        response = CondensePlusContextChatEngine.from_defaults(retriever, llm=llm).chat(question)
+    else:
+        response = CondenseQuestionChatEngine.from_defaults(engine, llm=llm).chat(question)
+    [sent] = response.source_nodes
+    assert above not in sent.text and above in llm.asked("answer")[-1]
+    assert text[sent.node.start_char_idx : sent.node.end_char_idx] == sent.text
+
+
+@pytest.mark.parametrize("kind", CONTINUED)
+@pytest.mark.parametrize("door", ["LCEL", "create_retrieval_chain", "SageChain"])
+def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
+    text, question, above = CONTINUED[kind]
+    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
+    store = InMemoryVectorStore.from_documents(splitter.create_documents([text]), MiniLMEmbeddings())
+    retriever = SageRetriever.from_vectorstore(store, prepend_header=door != "SageChain", max_k=1, min_k=1)
+    llm, prompt = ScriptedChat(replies=["Seven."]), ChatPromptTemplate.from_template("{context}\n\n{input}")
+    if door == "LCEL":
+        chain: Any = {"context": retriever | format_docs, "input": RunnablePassthrough()} | prompt | llm
+        chain.invoke(question)
+    elif door == "create_retrieval_chain":
+        chains, documents = (
+            pytest.importorskip(f"langchain_classic.chains.{name}")
+            for name in ("retrieval", "combine_documents")
+        )
+        stuffed = documents.create_stuff_documents_chain(llm, prompt)
+        chains.create_retrieval_chain(retriever, stuffed).invoke({"input": question})
+    else:
+        create_sage_chain(llm, retriever, max_calls=1).invoke(question)
+    assert str(llm.seen[0]).count(above) == 1
+    [sent] = retriever.invoke(question)
+    own = take_header(sent.page_content, sent.metadata)[1]
+    assert above not in own and text[sent.metadata["start_index"] :].startswith(own)
 
 
 def format_docs(documents: list[Document]) -> str:
