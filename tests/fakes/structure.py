@@ -4,8 +4,8 @@
 another subject does: another's letter, another scene, another group of goods. A cut anywhere else may be.
 A line of ``%%%%`` parts two documents of a file. The marks are taken out before the text is used.
 
-Files that end with -3 or -6 are held out: their marks were set before anything was run on them, and no rule
-was written with them in view. So were those with -5, until what their first run showed was mended.
+Files that end with -3 or -7 are held out: their marks were set before anything was run on them, and no rule
+was written with them in view. So were those with -5 and -6, until what their first runs showed was mended.
 """
 
 import itertools
@@ -30,7 +30,7 @@ class Marked:
     @property
     def held_out(self) -> bool:
         """Whether no rule was written with it."""
-        return self.kind.endswith(("-3", "-6"))
+        return self.kind.endswith(("-3", "-7"))
 
 
 def marked_documents(folder: Path) -> list[Marked]:
