@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sage_core.text.blocks import points_back
@@ -12,7 +12,7 @@ from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence, flat_words
 from sage_core.verify.quantities import Quantity, missing, quantities
-from sage_core.verify.words import DATES, contrary, stem_list, terms
+from sage_core.verify.words import DATES, SURE_PREDICATE, contrary, stem_list, terms
 
 # All chosen by hand.
 _SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
@@ -47,6 +47,14 @@ _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 _NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
 _TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "professor", "miss", "sir", "lord", "lady", "captain"})
+_PASSIVE = re.compile(
+    r"\b(?:is|are|was|were|been|being|be) (?:\w+ly )?(?P<verb>[a-z]\w+)\b[^.;:!?]{0,40}? by "
+    r"(?P<who>(?:(?! (?:in|at|on|for|from|with|to|near|as|after|before|who|that)\b)[^.,;:!?()]){3,60})"
+)
+_ACTIVE = re.compile(
+    rf"(?P<who>{_NAME.pattern}(?: and {_NAME.pattern})?),? (?:(?:also|later|then|first|\w+ly) )?"
+    r"(?P<verb>(?:re)?(?P<plain>[a-z]\w+))\b"
+)
 _PLACED = re.compile(r"(?i)\b(in|at|from|to|of|on|near|with|for|as|into|since|between|under|the)\W+\Z")
 
 
@@ -80,7 +88,8 @@ def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradicti
     row, holds = _in_row(text, material)
     if holds is not None:
         return None, holds
-    return row or _in_sentences(text, material) or _other_name(text, material), None
+    other = _in_sentences(text, material) or _other_agent(text, material) or _other_name(text, material)
+    return row or other, None
 
 
 # -- numbers -------------------------------------------------------------------------------------------------
@@ -123,7 +132,17 @@ def _numbers(text: str) -> tuple[_Number, ...]:
         days[m.start("day" if m["day"] else "day2")] = _Number(
             Quantity(100.0 * month + float(day), "date"), m[0], ("date", "")
         )
-    return tuple(days.get(q.span.start) or _number(text, q) for q in quantities(text))
+    found: list[_Number] = []
+    for q in quantities(text):
+        number = days.get(q.span.start) or _number(text, q)
+        number = replace(number, value=replace(number.value, span=q.span))
+        # "Two years for the frame and three for the battery": the unit is that of the number before.
+        if found and not q.dimension and number.slot[0] == "last" and number.slot[1] in COMMON_ENGLISH:
+            again = quantities(re.sub(r"[\d.,]+|^\w+", number.shown, found[-1].shown, count=1))
+            if len(again) == 1 and again[0].dimension:
+                number = replace(number, value=replace(again[0], span=q.span), slot=found[-1].slot)
+        found.append(number)
+    return tuple(found)
 
 
 def _number(text: str, q: Quantity) -> _Number:
@@ -179,8 +198,8 @@ def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
     claim = terms(drop_converted_quantities(text, material.sentences))
     plain = {t.stem for t in claim if not t.number and not t.sides} or {t.stem for t in claim if not t.number}
     rivals = [
-        (s, held, *differences(text, s))
-        for s, held in _about_the_same(plain, material, _SAME_MATTER, {t.stem for t in claim})
+        (s, held, *differences(text, s, before))
+        for s, held, before in _about_the_same(plain, material, _SAME_MATTER, {t.stem for t in claim})
         if not s.cells
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
@@ -196,11 +215,13 @@ def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
     return None
 
 
-def differences(text: str, sentence: Sentence) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
+def differences(
+    text: str, sentence: Sentence, before: str = ""
+) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
     """What a sentence says otherwise than a claim, and in what it agrees: stems, and numbers as written."""
     opposed, agreed = contrary(terms(text), terms(sentence.text))
     other: dict[str, tuple[str, str]] = {}
-    own, theirs = _numbers(text), _numbers(sentence.text)
+    own, theirs = _numbers(text), _numbers_behind(before, sentence.text)
     free = [n for n in theirs if not _agrees(n, own)]
     for number in own:
         bound = _of_same_part(text, number, sentence.text, theirs)
@@ -214,6 +235,33 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, tuple[str, str
     units = {w for said, _ in other.values() for w in stem_list(said)}
     other |= {stem: said for stem, said in opposed.items() if stem not in units}
     return other, agreed - other.keys()
+
+
+def _numbers_behind(before: str, text: str) -> list[_Number]:
+    """The numbers of a text, which may have their unit from the text before."""
+    return [n for n in _numbers(f"{before} {text}") if n.value.span.start > len(before)]
+
+
+def restating(text: str, material: ParsedPassages) -> Sentence | None:
+    """The sentence that has all words of a claim and its number, in the same part, and says nothing else."""
+    words, numbers = {t.stem for t in terms(text) if not t.number}, _numbers(text)
+    named = [m for m in _NAME.finditer(text) if not {*m[0].lower().split()} <= COMMON_ENGLISH]
+    if not numbers or len(named) > 1:  # What two names are to each other says no count of words.
+        return None
+    for sentence, _, before in _about_the_same(words, material, 1.0):
+        theirs = _numbers_behind(before, sentence.text)
+        if sentence.cells or differences(text, sentence, before)[0]:
+            continue
+        alike = [[t for t in theirs if t.slot == n.slot] for n in numbers]
+        bound = [
+            same[0] if len(same) == 1 else _of_same_part(text, n, sentence.text, theirs)
+            for n, same in zip(numbers, alike, strict=True)
+        ]
+        if all(
+            t and _agrees(n, [t]) and n.bound in ("", t.bound) for n, t in zip(numbers, bound, strict=True)
+        ):
+            return sentence
+    return None
 
 
 def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Number]) -> _Number | None:
@@ -240,26 +288,26 @@ def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Numb
             scored.append(((0, -len(rest)), there[0]))
     score, found = max(scored, key=lambda one: one[0], default=((0, 0), same))
     alone = score[0] > 0 and sum(score == other for other, _ in scored) == 1
-    return found if alone and not _agrees(number, [found]) else None
+    return found if alone else None
 
 
 def _about_the_same(
     plain: set[str], material: ParsedPassages, least: float, claim: Set[str] = frozenset()
-) -> list[tuple[Sentence, frozenset[str]]]:
-    """The sentences that hold most of a claim's words, and which."""
-    near: list[tuple[float, Sentence, frozenset[str]]] = []
+) -> list[tuple[Sentence, frozenset[str], str]]:
+    """The sentences that hold most of a claim's words, which, and the text that they point back to."""
+    near: list[tuple[float, Sentence, frozenset[str], str]] = []
     previous = None
     for sentence in material.sentences:
         held = sentence.words & plain
-        shared = held or sentence.words & claim
+        shared, before = held or sentence.words & claim, ""
         if shared and previous is not None and previous.passage == sentence.passage:
             # "It" is what the sentence before is about.
             back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
-            held |= previous.words & plain if back else frozenset()
-        near.append((material.share(plain, held), sentence, held))
+            held, before = (held | (previous.words & plain), previous.text) if back else (held, "")
+        near.append((material.share(plain, held), sentence, held, before))
         previous = sentence
-    least = max(least, max((share for share, _, _ in near), default=0.0) - _RIVAL)
-    return [(sentence, held) for share, sentence, held in near if share >= least]
+    least = max(least, max((share for share, *_ in near), default=0.0) - _RIVAL)
+    return [(sentence, held, before) for share, sentence, held, before in near if share >= least]
 
 
 # -- names ---------------------------------------------------------------------------------------------------
@@ -303,6 +351,36 @@ def _names(text: str) -> tuple[_Name, ...]:
     return tuple(result)
 
 
+def _agents(text: str) -> dict[str, list[str]]:
+    """Who does or did what, by the stem of the verb: "built by Hannah" is "Hannah built"."""
+    agents: dict[str, list[str]] = {}
+    active = (m for m in _ACTIVE.finditer(text) if SURE_PREDICATE.fullmatch(m["plain"]))
+    for m in (*_PASSIVE.finditer(text), *active):
+        who = [w for w in re.findall(r"[A-Z][\w’-]+", m["who"]) if w.lower() not in COMMON_ENGLISH]
+        for stem in stem_list(m["verb"]) if who else ():
+            agents.setdefault(stem, []).extend(who)
+    return agents
+
+
+def _other_agent(text: str, material: ParsedPassages) -> Contradiction | None:
+    """Where all sentences about a claim that say who did it name somebody else."""
+    for verb, who in _agents(text).items():
+        rest = set(stem_list(text)) - {w for name in who for w in stem_list(name)}
+        about = [s for s, *_ in _about_the_same(rest, material, _SAME_DEED)]
+        others = [(s, own[verb]) for s in about if verb in (own := _agents(s.text))]
+        # "Jeff" may be "Bezos".
+        same = (
+            f" {a} {b} ".lower() in material.flat
+            for _, o in others
+            for x in who
+            for y in o
+            for a, b in ((x, y), (y, x))
+        )
+        if others and all(set(who).isdisjoint(other) for _, other in others) and not any(same):
+            return Contradiction(" ".join(who), " ".join(others[0][1]), others[0][0])
+    return None
+
+
 def _other_name(text: str, material: ParsedPassages) -> Contradiction | None:
     """Where every sentence that says the rest of a claim says it of another name."""
     named = _names(text)
@@ -313,7 +391,7 @@ def _other_name(text: str, material: ParsedPassages) -> Contradiction | None:
     about = _about_the_same(rest, material, _SAME_DEED)
     for name in named:
         found = None
-        for sentence, _ in about:
+        for sentence, *_ in about:
             there = _names(sentence.text)
             held = f" {flat_words(_context(sentence, material))} "
             if any(name.same(n) for n in there) or f" {' '.join(name.words)} " in held:

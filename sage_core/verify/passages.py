@@ -26,7 +26,8 @@ from sage_core.verify.words import stem_list
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
 _LANGUAGE_CHARACTERS = 20_000  # that show whether passages are English
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(\d+(?:[.,]\d+)*)(\s?(?:%|percent\b|per cent\b))?")
+_HEADS_SHARES = re.compile(r"(?<!\d)(?<!\d )(?:%|percent)")  # "Share (%)" heads numbers without a sign.
 _SPACE = re.compile(r"\W+")
 # A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
 # A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
@@ -162,6 +163,10 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
             pairs.update(itertools.pairwise(sentence.stems))
             sentences.append(sentence)
     whole = "\n".join(passages)
+    numbers = numbers_in(whole)
+    numbers |= {n.rstrip("%") for n in numbers}  # "How many percent?" is answered by "40".
+    if _HEADS_SHARES.search(whole):
+        numbers |= {f"{n}%" for n in numbers if n[-1] != "%"}
     counts: dict[str, int] = {}
     for sentence in sentences:
         for word in sentence.words:
@@ -171,7 +176,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         tuple(sentences),
         frozenset(counts),
         frozenset(pairs),
-        frozenset(numbers_in(whole)),
+        frozenset(numbers),
         whole.lower(),
         f" {flat_words(whole)} ",
         f" {exact_words(whole)} | {' | '.join(exact_words(s.text) for s in sentences if s.cells)} ",
@@ -264,9 +269,11 @@ def without_other_codes(text: str, material: ParsedPassages) -> ParsedPassages:
 
 
 def numbers_in(text: str) -> set[str]:
-    """The numbers of a text in digits, with their minus and without commas."""
-    found = _NUMBER.finditer(text)
-    return {("-" if has_minus(text, m.start()) else "") + m[0].replace(",", "") for m in found}
+    """The numbers of a text in digits, with their minus and percent and without commas."""
+    return {
+        ("-" if has_minus(text, m.start()) else "") + m[1].replace(",", "") + ("%" if m[2] else "")
+        for m in _NUMBER.finditer(text)
+    }
 
 
 def flat_words(text: str) -> str:

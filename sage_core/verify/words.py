@@ -17,7 +17,7 @@ _VERB = (
 )
 _PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
 # Without a full stop an ending says too little: "aliases" is a noun.
-_SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
+SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
 _ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
 
 # Stands for "a number or a date" among the words of a question that asks for one.
@@ -73,6 +73,7 @@ arrive enter join / leave left depart
 win won victory / lose lost defeat
 buy bought purchase / sell sold
 accept approve allow permit / reject refuse forbid forbade forbidden ban banned prohibit prevent
+approve allow grant can / refuse deny forbid forbade forbidden prohibit
 legal / illegal
 agree support / disagree oppose
 include / exclude
@@ -206,7 +207,8 @@ class Term:
 @lru_cache(maxsize=512)
 def terms(text: str) -> tuple[Term, ...]:
     """Content words and numbers of a text in order, with what is denied and what has a contrary."""
-    lower = re.sub(r"\bno longer\b", "not", text.lower())
+    # "May not" is a denial, "may" what "can" is, and "May" a month.
+    lower = re.sub(r"\b(?:no longer|can ?not|can['’]t)\b", "not", re.sub(r"\bmay\b", "can", text).lower())
     parsed: list[tuple[str, str, int, bool]] = []
     next_sign = 1
     for match in _TOKEN.finditer(lower):
@@ -303,4 +305,4 @@ def says_something(text: str) -> bool:
     """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
     if len(text.split()) < 3 or text.count("|") > 2:
         return False
-    return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None
+    return (_PREDICATE if _ENDS.search(text) else SURE_PREDICATE).search(text) is not None

@@ -187,6 +187,69 @@ def test_an_exception_and_a_column_have_their_own_numbers(
         assert not verdict.accepted and [m.instead for m in verdict.marks] == [instead]
 
 
+MILL_OF_TWO = (
+    "# History\n\nThe mill was built in 1764 by Josiah Hansen. It burned down in 1931. "
+    "The mill was rebuilt by his daughter Hannah in 1935."
+)
+FILM = "The film was animated by the French studio Mac Guff, which was later sold to Holm."
+REFUSED = "The council refused the permit for the new pier in May."
+PARTS = "The warranty is three years for the compressor and two for all other parts."
+CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it is 210."
+
+
+@pytest.mark.parametrize(
+    ("passage", "question", "wrong"),
+    [
+        (MILL_OF_TWO, "Who rebuilt the mill?", "Josiah rebuilt the mill."),
+        (MILL_OF_TWO, "Who rebuilt the mill?", "The mill was rebuilt by Josiah."),
+        (MILL_OF_TWO, "Who built the mill?", "The mill was built by Hannah."),
+        ("Ann Weber was elected by Ruth Holm.", "Who elected whom?", "Ann Weber elected Ruth Holm."),
+        (REFUSED, "Was the permit granted?", "The council granted the permit for the new pier in May."),
+        (REFUSED, "Was the permit granted?", "The permit for the new pier was granted."),
+        (
+            "Entry to the engine room is refused to visitors.",
+            "May visitors enter?",
+            "Visitors may enter the engine room.",
+        ),
+        ("The bank denied the loan to the bakery.", "", "The bank approved the loan to the bakery."),
+        ("The deposit is 40.", "How much is the deposit?", "The deposit is 40%."),
+        ("There are 40 members.", "How many are members?", "40% are members."),
+        (PARTS, "How long is the warranty?", "The warranty for all other parts is three years."),
+        (PARTS, "How long is the warranty?", "The warranty for the compressor is two years."),
+        (CITIES, "What is the hotel limit in Zurich?", "The hotel limit in Zurich is 140 euros."),
+    ],
+)
+def test_who_did_it_what_was_refused_and_the_unit_are_read(passage: str, question: str, wrong: str) -> None:
+    verdict = settled(Verdict(9), question, wrong, [passage])
+    assert not verdict.accepted and verdict.vetoed_by == "local judge"
+
+
+@pytest.mark.parametrize(
+    ("passage", "right", "support"),
+    [
+        (PARTS, "The warranty for all other parts is two years.", "supported"),
+        (WARRANTY, "The warranty for all other parts is two years.", "supported"),
+        (CITIES, "The hotel limit in Zurich is 210 euros.", "supported"),
+        (MILL_OF_TWO, "His daughter Hannah rebuilt the mill in 1935.", "supported"),
+        (FILM, "The film was animated by the french studio Mac Guff.", ""),
+        ("Amazon was founded by Bezos. Jeff Bezos lives in Seattle.", "Jeff founded Amazon.", ""),
+        (
+            "Visitors can park in the yard. Parking in the street is forbidden.",
+            "Visitors may park there.",
+            "",
+        ),
+        ("Visitors can enter. Entry is refused to dogs.", "Dogs may not enter.", ""),
+        ("The deposit is 40% of the price.", "The deposit is 40 percent.", ""),
+        ("Ann Weber owes Ruth Holm 40 euros.", "Ruth Holm owes Ann Weber 40 euros.", "unsure"),
+    ],
+)
+def test_the_same_in_other_order_is_supported_and_never_contradicted(
+    passage: str, right: str, support: str
+) -> None:
+    (mark,) = check("", [passage], right).marks
+    assert not mark.refuted and mark.support == (support or mark.support)
+
+
 def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
     passages = ["The ferry leaves at seven and takes 40 minutes to the island. Seals live in the harbor."]
     answer = "The owner of the bakery lives in a house by the harbor."
