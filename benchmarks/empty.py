@@ -1,11 +1,15 @@
 """Below which probability of the best candidate is nothing relevant? The number of ``empty_below="auto"``.
 
+And how many questions end before an LLM is asked, since the local judge sees no answer in what would be sent.
+
     python benchmarks/empty.py --questions 200 --output empty.npz
 
 Every question is asked through `sage_langchain.SageRetriever` over the bundled embedding model: of documents
 that answer it, and of documents that do not. For ClapNQ the latter are its own unanswerable questions, whose
 article is there; elsewhere the question is moved: its document is hidden, or another one is searched in its
 place.
+
+"No LLM" counts both, as `SageQueryEngine` and `SageChain` do by default.
 
 The threshold, the last line, keeps 99.5% of the answerable questions, each set weighing the same. "Empty" is
 by the package's own; "left out" is the threshold of the other sets, judged on this one.
@@ -25,23 +29,35 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from numpy.typing import NDArray
 
+from sage_core.selection import SelectionConfig
 from sage_core.selection.rules import EMPTY_BELOW
-from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter
+from sage_core.verify.local_check import unanswered
+from sage_langchain import MiniLMEmbeddings, SageCompressor, SageRetriever, SageTextSplitter
 
 KEPT = 0.995
 """Share of the answerable questions that the threshold keeps."""
-SEPARATE = ("covidqa", "fairytaleqa")
+CONTRACTS = "cuad_leval"
+"""Its questions are about clauses that other contracts have too: none is asked of another one."""
+LONGEST = 60_000
+SEPARATE = ("covidqa", "fairytaleqa", CONTRACTS)
 """Sets whose questions are asked of one document; of the others all are searched."""
 SETS = ("clapnq_dev", "squad2_dev16", "xquad_en", *SEPARATE)
 Floats = NDArray[np.float64]
 
 
 def best_probabilities(name: str, most: int, seed: int) -> tuple[Floats, Floats]:
-    """Of the best candidate, for questions with and without an answer in what is searched."""
+    """Of the best candidate, for questions with and without an answer in what is searched.
+
+    Returns:
+        A row a question: the probability, and 1 where no LLM would be asked.
+    """
     rng = random.Random(seed)
     documents = _read(f"{name}_docs")
     asked = [q for q in _read(f"{name}_questions") if q["evidence"]]
-    if name in SEPARATE:
+    if name == CONTRACTS:
+        documents = [d for d in documents if len(d["text"]) <= LONGEST]
+        asked = [q for q in asked if q["doc_id"] in {d["doc_id"] for d in documents}]
+    elif name in SEPARATE:
         about = sorted({q["doc_id"] for q in asked})
         chosen = {*rng.sample(about, min(12, len(about)))}
         documents = [d for d in documents if d["doc_id"] in chosen]
@@ -52,10 +68,15 @@ def best_probabilities(name: str, most: int, seed: int) -> tuple[Floats, Floats]
     retriever = SageRetriever.from_vectorstore(_store(documents))
     ids = [d["doc_id"] for d in documents]
 
-    def best(question: str, shown: Callable[[str], bool] | None) -> float:
+    compressor, selection = SageCompressor(), SelectionConfig()
+
+    def best(question: str, shown: Callable[[str], bool] | None) -> tuple[float, bool]:
         limits = {} if shown is None else {"filter": lambda d: shown(d.metadata["source"])}
         found = retriever.invoke(question, select=False, **limits)
-        return float(found[0].metadata["relevance_score"]) if found else 0.0
+        sent = [d.page_content for d in compressor.keep(found)]
+        scores = [d.metadata["relevance_score"] for d in found]
+        doubted = selection.doubts(scores, "probability")
+        return max(scores, default=0.0), not sent or (doubted and bool(unanswered(question, sent)))
 
     answerable, moved = [], []
     for question in asked:
@@ -63,13 +84,14 @@ def best_probabilities(name: str, most: int, seed: int) -> tuple[Floats, Floats]
         other = ids[(ids.index(own) + 1) % len(ids)]
         if name in SEPARATE:
             answerable.append(best(text, lambda source, own=own: source == own))
-            moved.append(best(text, lambda source, other=other: source == other))
+            if name != CONTRACTS:
+                moved.append(best(text, lambda source, other=other: source == other))
         else:
             answerable.append(best(text, None))
             if not without:
                 moved.append(best(text, lambda source, own=own: source != own))
     moved += [best(q["question"], None) for q in without[:most]]
-    return np.array(answerable), np.array(moved)
+    return np.array(answerable), np.array(moved).reshape(-1, 2)
 
 
 def _store(documents: list[dict[str, Any]]) -> InMemoryVectorStore:
@@ -86,6 +108,11 @@ def threshold(answerable: dict[str, Floats]) -> float:
     order = np.argsort(values)
     below = np.cumsum(weights[order]) - weights[order]
     return float(values[order][np.searchsorted(below, 1 - KEPT, side="right") - 1])
+
+
+def share(found: NDArray[np.bool_]) -> str:
+    """In percent; nothing of nothing."""
+    return f"{found.mean():.1%}" if len(found) else ""
 
 
 def main() -> None:
@@ -111,18 +138,29 @@ def main() -> None:
             stored |= {f"{name} answerable": found[0], f"{name} other": found[1]}
             if arguments.output is not None:
                 np.savez(arguments.output, **stored)
-    answerable = {name: stored[f"{name} answerable"] for name in arguments.sets}
+    answerable = {name: stored[f"{name} answerable"][:, 0] for name in arguments.sets}
     chosen = threshold(answerable)
     print(
-        "| set | questions | answerable, empty | others | empty | left out: threshold | answerable, empty "
-        "| others, empty |"
+        "| set | questions | answerable, empty | no LLM | others | empty | no LLM | left out: threshold "
+        "| answerable, empty | others, empty |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---" * 10 + "|")
     for name, own in answerable.items():
         others = {n: v for n, v in answerable.items() if n != name}
-        apart, moved = threshold(others) if others else chosen, stored[f"{name} other"]
-        cells = [f"{np.mean(v < t):.1%}" for t in (EMPTY_BELOW, apart) for v in (own, moved)]
-        row = [name, len(own), cells[0], len(moved), cells[1], f"{apart:.4f}", *cells[2:]]
+        apart, moved = threshold(others) if others else chosen, stored[f"{name} other"][:, 0]
+        cells = [share(v < t) for t in (EMPTY_BELOW, apart) for v in (own, moved)]
+        unasked = [share(stored[f"{name} {kind}"][:, 1] > 0) for kind in ("answerable", "other")]
+        row = [
+            name,
+            len(own),
+            cells[0],
+            unasked[0],
+            len(moved),
+            cells[1],
+            unasked[1],
+            f"{apart:.4f}",
+            *cells[2:],
+        ]
         print(f"| {' | '.join(map(str, row))} |")
     print(f"\nthreshold: {chosen:.4f}")
 

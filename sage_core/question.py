@@ -42,6 +42,7 @@ from sage_core.verify import (
     marked_stream,
     settled,
 )
+from sage_core.verify.local_check import unanswered
 
 T = TypeVar("T")
 Piece = TypeVar("Piece")
@@ -83,6 +84,10 @@ class Question(ABC, Generic[T]):
         """Where each passage of a selection is from."""
 
     @abstractmethod
+    def plain(self, candidate: T) -> str:
+        """A candidate's own text, as it is stored."""
+
+    @abstractmethod
     def sizes(self, candidates: Sequence[T]) -> Sequence[int]:
         """Tokens of each candidate; asked once of every new one."""
 
@@ -116,7 +121,8 @@ class Question(ABC, Generic[T]):
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer, grade and search to the loop's end."""
-        return loop_steps(loop, self.generate, self.judge, self.check, self.search, self.failures)
+        parts = self.generate, self.judge, self.check, self.search, self.failures, self.unanswered
+        return loop_steps(loop, *parts)
 
     def corrected(self, result: FeedbackResult) -> FeedbackResult:
         """The result with the right numbers of passages in its answer, where the settings ask for it."""
@@ -129,7 +135,8 @@ class Question(ABC, Generic[T]):
 
     def step(self, loop: FeedbackLoop, request: Generate | Judge | Search) -> Steps[Step]:
         """Carry out one request of the loop."""
-        return one_step(loop, request, self.generate, self.judge, self.check, self.search, self.failures)
+        parts = self.generate, self.judge, self.check, self.search, self.failures, self.unanswered
+        return one_step(loop, request, *parts)
 
     def resumed(self, loop: FeedbackLoop, rounds: Sequence[Round]) -> Steps[Step]:
         """Go on behind rounds of an earlier run: no model is asked again, but the same searches are made."""
@@ -139,6 +146,10 @@ class Question(ABC, Generic[T]):
                 yield from self._retrieved(done.searched)
         sizes = yield from Compute(self.sizes, self.pool.items)
         return loop.resume(rounds, sizes)
+
+    def unanswered(self, selection: Selection) -> str:
+        """Why the local judge sees no answer in a selection; empty where it sees one, or does not know."""
+        return unanswered(self.text, [self.plain(self.pool.items[i]) for i in selection.indices])
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """The grade that needs no LLM; None if the critic is to give it."""

@@ -167,6 +167,9 @@ class Session(Question[Document]):
         self._first = self.loop.first_selection
         self.load_check()
 
+    def plain(self, candidate: Document) -> str:
+        return candidate.page_content
+
     def sizes(self, candidates: Sequence[Document]) -> list[int]:
         """See `Question.sizes`; the texts are noted."""
         texts = [self._text(document) for document in candidates]

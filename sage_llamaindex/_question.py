@@ -196,6 +196,9 @@ class SageQuestion(Question[NodeWithScore]):
     def scores(self) -> list[float | None]:
         return self._ranking.scores
 
+    def plain(self, candidate: NodeWithScore) -> str:
+        return candidate.node.get_content(metadata_mode=MetadataMode.NONE)
+
     def sizes(self, candidates: Sequence[NodeWithScore]) -> list[int]:
         return tokens_of(candidates)
 

@@ -455,6 +455,10 @@ class _SageQuestion(Question[Candidate]):
         """See `Question.sources`."""
         return [Source(text) for text in self._of(selection).texts(selection)]
 
+    def plain(self, candidate: Candidate) -> str:
+        """See `Question.plain`."""
+        return candidate.chunk.text
+
     def sizes(self, candidates: Sequence[Candidate]) -> list[int]:
         """See `Question.sizes`."""
         return [candidate.tokens_in_prompt for candidate in candidates]

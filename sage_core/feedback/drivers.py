@@ -187,11 +187,12 @@ def loop_steps(
     check: Check | None = None,
     search: Callable[[Search], Steps[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
+    unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[FeedbackResult]:
     """`run_loop` for callers that write answering, grading and searching as generators too."""
     step: Step = loop.start()
     while not isinstance(step, Done):
-        step = yield from one_step(loop, step, generate, judge, check, search, failures)
+        step = yield from one_step(loop, step, generate, judge, check, search, failures, unanswered)
     return step.result
 
 
@@ -203,9 +204,19 @@ def one_step(
     check: Check | None = None,
     search: Callable[[Search], Steps[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
+    unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[Step]:
-    """One request of ``loop``, as `loop_steps` carries it out."""
+    """One request of ``loop``, as `loop_steps` carries it out.
+
+    ``unanswered`` says why a first selection that the ranking doubts answers nothing, or "": before a call.
+    """
     if isinstance(step, Generate):
+        if unanswered is not None and loop.doubtful:
+            try:
+                if reason := (yield from Compute(unanswered, step.selection)):
+                    return loop.unanswered(reason)
+            except Exception as error:  # whatever it is: the LLM can still answer
+                _log.warning("whether the passages answer could not be judged: %s", error)
         try:
             text, usage = yield from generate(step.selection)
         except failures as error:

@@ -46,7 +46,7 @@ _SAMPLE = 8
 # A capital within a sentence; of "EU" and "I" too little is left to look for.
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w-]{2,}")
 _NAMED_BELOW = 0.3
-_UNNAMED = 0.09  # of 0.3 this is below `EMPTY_BELOW`, also after two such neighbors vouched
+_UNNAMED = 0.04  # of 0.3 this is below `EMPTY_BELOW`, also after two such neighbors vouched
 
 
 def _windows(text: str) -> list[Compared]:

@@ -19,6 +19,8 @@ from sage_core.selection.cut import (
 )
 from sage_core.selection.rules import (
     AUTO_MAX_TOKENS_FOR_TWO,
+    DOUBTED_BELOW,
+    EMPTY_FROM,
     Rule,
     RuleName,
     resolve_rule,
@@ -140,6 +142,16 @@ class SelectionConfig:
             InputError: For scores that are no numbers, or an unknown scale.
         """
         return select(scores, scale=scale, tokens=tokens, **self.keywords)
+
+    def doubts(self, scores: Sequence[float | None], scale: Scale) -> bool:
+        """Whether the best is so little probable that someone should look whether it answers.
+
+        Where ``empty_below="auto"`` holds, below `sage_core.selection.rules.DOUBTED_BELOW`.
+        """
+        auto = self.empty_below == self.rule == "auto" and self.gradient is None and not self.min_k
+        if not auto or scale != "probability" or len(scores) < EMPTY_FROM:
+            return False
+        return max((s for s in scores if s is not None), default=0.0) < DOUBTED_BELOW
 
     @classmethod
     def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -36,6 +37,11 @@ ADDRESSED = 0.66  # Share of the question's words in a supported answer and its 
 VETOED_GRADE = 3.0
 _SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
 _DOUBTFUL = 0.5  # Probability of a statement below which it is likelier unsupported.
+UNANSWERED_BELOW = 0.08
+"""Probability of an answer below which no LLM is asked, where ranking doubts too (`benchmarks/empty.py`)."""
+_ABOUT_THE_TEXT = re.compile(
+    r"(?i)\b(?:documents?|texts?|files?|pages?|passages?|articles?|papers?|reports?|summar\w+)\b"
+)
 _SAME_ANSWER = 0.5  # Share of the shorter answer's words that both have. By hand.
 
 
@@ -206,6 +212,23 @@ def local_check(
         return settled(graded, question, answer, shown, config, judge, own)
 
     return check
+
+
+def unanswered(question: str, passages: Sequence[str], judge: LocalJudge | None = None) -> str:
+    """Why passages hold no answer; empty where they may, or the judge does not know. No LLM is called.
+
+    Args:
+        question: The question.
+        passages: What would be sent, of which the ranking doubts that it bears on the question.
+        judge: Shared with the rest of the process where None.
+    """
+    if _ABOUT_THE_TEXT.search(question):  # "What is this document about?" is answered by all of it
+        return ""
+    probability = (judge or shared_judge()).answerable(question, passages)
+    if probability is None or probability >= UNANSWERED_BELOW:
+        return ""
+    reason = f"an answer in the passages has a probability of {probability:.3f} (limit {UNANSWERED_BELOW:g})"
+    return f"nothing relevant: {reason}"
 
 
 def settled(

@@ -38,6 +38,9 @@ class Asked(Question[str]):
     def sources(self, selection: Selection) -> list[Source]:
         return [Source(text) for text in self.passages(selection)]
 
+    def plain(self, candidate: str) -> str:
+        return candidate
+
     def sizes(self, candidates: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in candidates]
 

@@ -1,5 +1,6 @@
 """A question that the documents say nothing of: no passage is sent and no LLM asked, at every door."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from llama_index.core.schema import QueryBundle, TextNode
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
 from sage_core.text.tokens import get_counter
+from sage_core.verify import LocalJudge
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -164,3 +166,37 @@ def test_half_of_a_small_window_is_a_ceiling(given: dict[str, int], most: int) -
         documents = create_sage_chain(chat, store, **settings).invoke(RELEVANT)["context"]
         tokens = sum(get_counter("bert").count_many([d.page_content for d in documents]))
         assert limit / 2 < tokens <= limit
+
+
+DOUBTED = "Who invented the electric telegraph?"
+"""Of the lamp of the lighthouse, which is electric, the ranking makes .24; the local judge sees no answer."""
+
+
+async def test_what_the_passages_do_not_answer_asks_no_llm(
+    index: VectorStoreIndex, store: InMemoryVectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm, chat = ScriptedLLM.of(["Morse"], [grade(9)]), ScriptedChat(replies=["Morse", grade(9)])
+    engine, chain = SageQueryEngine.from_index(index, llm=llm), create_sage_chain(chat, store)
+    for response in (engine.query(DOUBTED), await engine.aquery(DOUBTED)):
+        result = feedback_of(response)
+        assert result is not None and (str(response), result.rounds) == ("The documents do not say.", ())
+        assert result.stop_reason == "nothing_relevant" and not response.source_nodes
+        assert result.selection.reason.startswith("nothing relevant: an answer in the passages has")
+    for output in (chain.invoke(DOUBTED), await chain.ainvoke(DOUBTED), _joined(chain.stream(DOUBTED))):
+        assert (output["answer"], output["context"]) == ("The documents do not say.", [])
+        assert output["sage"]["stop_reason"] == "nothing_relevant"
+    assert not llm.asked("answer") and not chat.seen
+    # Retrieval sends what it sent; who wants an answer in any case is given one.
+    assert LlamaIndexRetriever.from_index(index).retrieve(DOUBTED)
+    assert str(SageQueryEngine.from_index(index, llm=llm, empty_below=None).query(DOUBTED)) == "Morse"
+    assert str(engine.query("What is said of the electric lamp in this text?")) == "Morse"
+
+    def broken(*_: object) -> float:
+        raise OSError("no weights")
+
+    monkeypatch.setattr(LocalJudge, "answerable", broken)
+    assert str(engine.query(DOUBTED)) == "Morse"
+
+
+def _joined(chunks: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    return {key: value for chunk in chunks for key, value in chunk.items()}
