@@ -190,6 +190,7 @@ async def test_what_the_passages_do_not_answer_asks_no_llm(
     assert LlamaIndexRetriever.from_index(index).retrieve(DOUBTED)
     assert str(SageQueryEngine.from_index(index, llm=llm, empty_below=None).query(DOUBTED)) == "Morse"
     assert str(engine.query("What is said of the electric lamp in this text?")) == "Morse"
+    assert str(engine.query("Was the electric telegraph invented in a lighthouse?")) == "Morse"
 
     def broken(*_: object) -> float:
         raise OSError("no weights")
