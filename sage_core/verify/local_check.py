@@ -222,8 +222,8 @@ def unanswered(question: str, passages: Sequence[str], judge: LocalJudge | None 
         passages: What would be sent, of which the ranking doubts that it bears on the question.
         judge: Shared with the rest of the process where None.
     """
-    # "What is this document about?" is answered by all of it; "Is there a clause that ...?" by what shares few
-    # words with it, which the judge has learned little of.
+    # "What is this document about?" is answered by all of it; "Is there a clause that ...?" by what shares
+    # few words with it, of which the judge has learned little.
     if _ABOUT_THE_TEXT.search(question) or YES_NO.match(question):
         return ""
     probability = (judge or shared_judge()).answerable(question, passages)
