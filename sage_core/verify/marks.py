@@ -167,8 +167,10 @@ def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJ
     if len(claims) != 1 or not question.strip() or len(stem_list(answer)) >= _SHORT:
         return claims
     (claim,) = claims
-    # One of three words may be a sentence: "The mill was rebuilt by Ann".
-    if claim.reason == VERBATIM_REASON or (claim.refuted and len(stem_list(answer)) == _SHORT - 1):
+    words = stem_list(answer)
+    # One of three words may be a sentence, "The mill was rebuilt by Ann"; so is what repeats the question.
+    sentence = len(words) == _SHORT - 1 or (len(words) > 1 and {*words} <= {*stem_list(question)})
+    if claim.reason == VERBATIM_REASON or (claim.refuted and sentence):
         return claims
     # The passage that holds question and answer, not any that happens to hold the number.
     whole = judge.grounding(f"{question.strip().rstrip('?')}: {answer.strip()}", passages)

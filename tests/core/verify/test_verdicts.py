@@ -250,6 +250,20 @@ def test_the_same_in_other_order_is_supported_and_never_contradicted(
     assert not mark.refuted and mark.support == (support or mark.support)
 
 
+@pytest.mark.parametrize(
+    ("question", "wrong", "instead"),
+    [
+        ("Is alcohol reimbursed?", "Alcohol is reimbursed.", "not reimbursed"),
+        ("Are meals reimbursed?", "Meals are not reimbursed.", "reimbursed"),
+    ],
+)
+def test_two_words_of_the_question_are_a_sentence(question: str, wrong: str, instead: str) -> None:
+    verdict = check(
+        question, ["Alcohol is never reimbursed. Meals are reimbursed up to 48 euros a day."], wrong
+    )
+    assert (verdict.accepted, verdict.marks[0].instead) == (False, instead)
+
+
 def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
     passages = ["The ferry leaves at seven and takes 40 minutes to the island. Seals live in the harbor."]
     answer = "The owner of the bakery lives in a house by the harbor."
