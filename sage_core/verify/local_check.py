@@ -355,14 +355,12 @@ def check(
     checked_passages(passages)
     claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
     held = support(claims)
-    graded = Verdict(
-        None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held,
-        reason="" if held is None else f"P(the passages support the answer) = {held:.2f}",
-    )  # fmt: skip
+    graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held)
     verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own, sources)
     said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
     supported = said[:1] == ["supported"] and "unsupported" not in said
-    return replace(verdict, accepted=supported and not verdict.vetoed_by)
+    reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")
+    return replace(verdict, reason=reason, accepted=supported and not verdict.vetoed_by)
 
 
 def _denied(mark: AnswerMark) -> str:

@@ -262,6 +262,7 @@ def test_two_words_of_the_question_are_a_sentence(question: str, wrong: str, ins
         question, ["Alcohol is never reimbursed. Meals are reimbursed up to 48 euros a day."], wrong
     )
     assert (verdict.accepted, verdict.marks[0].instead) == (False, instead)
+    assert f"the passages say “{instead}”" in verdict.reason
 
 
 def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
