@@ -138,10 +138,15 @@ def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
     """Passages without half characters.
 
     Raises:
-        InputError: For one text.
+        InputError: For one text, and for what is no text.
     """
     if isinstance(passages, str):
         raise InputError("passages is a list of texts, not one text")
+    if other := next((p for p in passages if not isinstance(p, str)), None):
+        raise InputError(
+            f"passages are texts, not {type(other).__name__}: of nodes pass [n.text for n in nodes], "
+            "of documents [d.page_content for d in documents]"
+        )
     return tuple(without_lone_surrogates(p) for p in passages)
 
 

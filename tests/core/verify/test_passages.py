@@ -2,6 +2,11 @@
 
 import itertools
 
+import pytest
+from langchain_core.documents import Document
+
+from sage_core.errors import InputError
+from sage_core.verify import check
 from sage_core.verify.passages import parse_passages
 
 
@@ -15,3 +20,9 @@ def test_shares_do_not_depend_on_the_order_of_words() -> None:
     assert len(shares) == 1 and 0 < shares.pop() < 1
     assert passages.share([], {"lamp"}) == 0
     assert passages.weight("unheard") == passages.rarest == max(passages.weights.values())
+
+
+def test_documents_in_place_of_texts_are_told_how_to_be_passed() -> None:
+    documents = [Document("The ferry leaves at seven.")]
+    with pytest.raises(InputError, match=r"passages are texts, not Document: .*\[d.page_content for d in"):
+        check("When does the ferry leave?", documents, "At seven.")  # type: ignore[arg-type]
