@@ -143,10 +143,8 @@ def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
     if isinstance(passages, str):
         raise InputError("passages is a list of texts, not one text")
     if other := next((p for p in passages if not isinstance(p, str)), None):
-        raise InputError(
-            f"passages are texts, not {type(other).__name__}: of nodes pass [n.text for n in nodes], "
-            "of documents [d.page_content for d in documents]"
-        )
+        how = "of nodes pass [n.text for n in nodes], of documents [d.page_content for d in documents]"
+        raise InputError(f"passages are texts, not {type(other).__name__}: {how}")
     return tuple(without_lone_surrogates(p) for p in passages)
 
 
