@@ -26,7 +26,7 @@ IMAGES = ROOT / "docs" / "images"
 MADE = datetime(2025, 1, 1, 12)
 ROWS = {
     "LlamaIndex stock": "LlamaIndex stock",
-    "the same index, SageRetriever": "+ SageRetriever",
+    "same index, SageRetriever": "+ SageRetriever",
     "256 tokens with BM25": "LlamaIndex: SentenceSplitter(256, 20) with BM25, top 4",
     "256 tokens, SageRetriever": "LlamaIndex: SentenceSplitter(256, 20) and SageRetriever",
     "with SageNodeParser": "LlamaIndex, README",
@@ -138,7 +138,7 @@ def recall_svg() -> str:
                 f'<circle cx="{x:g}" cy="{y:.1f}" r="7" fill="none" stroke="{color}" stroke-width="2">'
                 f"<title>{name}: {sent:g}% in {tokens:g} tokens by default</title></circle>"
             )
-            below = 217 + 17 * row
+            below = 230 + 15 * row
             style = f"fill:{color};font-weight:600"
             body.append(f'<text x="{left + 300}" y="{below}" class="end" style="{style}">{name}</text>')
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 345" role="img">
