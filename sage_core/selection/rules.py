@@ -36,8 +36,10 @@ EMPTY_BELOW = 0.02
 Without contracts it would be 0.0457, which leaves five of 29 questions about clauses without a passage: they
 share few words with the clause that answers them."""
 
-DOUBTED_BELOW = 0.5
-"""Probability of the best candidate below which an engine looks, before it asks an LLM, for an answer."""
+DOUBTED_BELOW = 0.3
+"""Probability of the best candidate below which an engine looks, before it asks an LLM, for an answer.
+
+Of 0.5 the judge ended 4 of 214 answerable questions over documents that chose nothing, of 0.3 one."""
 
 EMPTY_FROM = 10
 """Candidates from which on ``"auto"`` may keep none: scores compared with each other say little of fewer."""

@@ -95,7 +95,7 @@ async def test_the_async_driver_gives_the_same_trace() -> None:
 
 
 def test_passages_that_answer_nothing_end_a_doubtful_loop_before_a_call() -> None:
-    doubted, sure = [0.3] * 10, [0.3] * 9 + [0.9]
+    doubted, sure = [0.29] * 10, [0.29] * 9 + [0.3]
     asked: list[Selection] = []
 
     def no(selection: Selection) -> str:
