@@ -368,9 +368,10 @@ def _other_agent(text: str, material: ParsedPassages) -> Contradiction | None:
         rest = set(stem_list(text)) - {w for name in who for w in stem_list(name)}
         about = [s for s, *_ in _about_the_same(rest, material, _SAME_DEED)]
         others = [(s, own[verb]) for s in about if verb in (own := _agents(s.text))]
-        # "Jeff" may be "Bezos".
+        # "Jeff" may be "Bezos", but of "... Freight. Ingrid ..." the one is not the other.
         same = (
-            f" {a} {b} ".lower() in material.flat
+            re.search(rf"\b{re.escape(a)}\s+{re.escape(b)}\b", sentence.text)
+            for sentence in material.sentences
             for _, o in others
             for x in who
             for y in o

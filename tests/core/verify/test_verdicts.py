@@ -204,6 +204,11 @@ CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it 
         (MILL_OF_TWO, "Who rebuilt the mill?", "The mill was rebuilt by Josiah."),
         (MILL_OF_TWO, "Who built the mill?", "The mill was built by Hannah."),
         ("Ann Weber was elected by Ruth Holm.", "Who elected whom?", "Ann Weber elected Ruth Holm."),
+        (
+            "Nine pallets came by Tanner Freight. Ingrid terminated the contract with Tanner Freight in June.",
+            "Who terminated the contract?",
+            "Tanner Freight terminated the contract with Ingrid in June.",
+        ),
         (REFUSED, "Was the permit granted?", "The council granted the permit for the new pier in May."),
         (REFUSED, "Was the permit granted?", "The permit for the new pier was granted."),
         (
