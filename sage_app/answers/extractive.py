@@ -34,6 +34,8 @@ from sage_core.verify.words import NUMBER, question_words, says_something, stems
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
+ABSENT_BELOW = threshold("absent_below")
+_HALF = 0.5  # Of a question's words, by rarity: a sentence with them may answer, whatever the judge says.
 _SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
 _LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
 
@@ -113,8 +115,9 @@ class ExtractiveAnswerer:
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
     (``**seven**``). Below ``min_probability``, and where a number is asked for and the sentence has none, the
     answer is "I am not sure." and what a search shows: the three likeliest passages, best first, each with
-    its place and with its likeliest sentence between asterisks: however low the probability, the one that
-    ranks first held the answer too often to be left out. The grade is that probability.
+    its place and with its likeliest sentence between asterisks. The documents are said not to hold the answer
+    where its probability is below ``absent_below`` of ``judge.json`` and no sentence holds half of the
+    question's words (`benchmarks/judge.py` says how often falsely). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -214,6 +217,9 @@ class ExtractiveAnswerer:
         weights = weights_among(question_words(question), sentences)
         closest = max(sentences, key=lambda s: share(weights, s.words), default=Sentence("", frozenset()))
         if located is not None:
+            unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
+            if unlikely and share(weights, closest.words) < _HALF:
+                return says.no_answer, NO_USAGE
             if located.probability < self.min_probability or not _has_number(question, located.quote):
                 return self._search_results(question, context, places, located), NO_USAGE
             return self._marked(question, located, context[located.passage]), NO_USAGE
