@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
@@ -27,7 +28,7 @@ from sage_core.selection.rules import (
     rule_from_data,
     rule_to_data,
 )
-from sage_core.selection.scales import Scale
+from sage_core.selection.scales import Scale, plain_scores
 
 
 class SelectionSettings(TypedDict, total=False):
@@ -151,7 +152,8 @@ class SelectionConfig:
         auto = self.empty_below == self.rule == "auto" and self.gradient is None and not self.min_k
         if not auto or scale != "probability" or len(scores) < EMPTY_FROM:
             return False
-        return max((s for s in scores if s is not None), default=0.0) < DOUBTED_BELOW
+        known = [s for s in plain_scores(scores) if s is not None and not math.isnan(s)]
+        return max(known, default=1.0) < DOUBTED_BELOW  # scores that are not known say nothing
 
     @classmethod
     def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:

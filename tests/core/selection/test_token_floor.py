@@ -1,5 +1,8 @@
 """The floor in tokens, and nothing relevant as a result."""
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +90,16 @@ def test_nothing_relevant_is_asked_for():
     assert select([-4.0, -7.0], scale="logit", empty_below=0.01).cut == 2
     assert select([0.001, 0.0], scale="cosine", empty_below=0.01).cut == 2
     assert select([None, None], empty_below=0.01).cut == 2, "scores that are not known say nothing"
+
+
+def test_who_looks_for_an_answer_is_asked_only_where_known_probabilities_are_low():
+    low = [np.float32(0.2)] * EMPTY_FROM
+    assert SelectionConfig().doubts([*low, math.nan], "probability") is True
+    assert SelectionConfig().doubts([math.nan, *low], "probability") is True
+    assert SelectionConfig().doubts([*low, 0.9], "probability") is False
+    for unknown in ([None] * EMPTY_FROM, [math.nan] * EMPTY_FROM):
+        assert SelectionConfig().doubts(unknown, "probability") is False
+    assert SelectionConfig().doubts(low, "cosine") is False
 
 
 def test_nothing_relevant_is_the_default_where_a_probability_says_so():
