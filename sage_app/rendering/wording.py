@@ -45,9 +45,14 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
     return ", ".join(parts)
 
 
+def claims_nothing(answer: str | None) -> bool:
+    """Whether an answer abstains, or shows passages as a search does: no grade and no support is shown."""
+    return answer is not None and (is_unsure(answer) or abstains(answer))
+
+
 def answer_support(answer: Answer, marks: Sequence[AnswerMark]) -> str:
-    """`support_words` of an answer; empty where it abstains, and so claims nothing."""
-    return "" if is_unsure(answer.text) or abstains(answer.text) else support_words(marks)
+    """`support_words` of an answer; empty where it claims nothing."""
+    return "" if claims_nothing(answer.text) else support_words(marks)
 
 
 def closest_words(answer: Answer, closest: AnswerLocation) -> str:

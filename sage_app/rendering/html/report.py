@@ -16,6 +16,7 @@ from sage_app.rendering.wording import (
     BOLD,
     FLAGS,
     answer_support,
+    claims_nothing,
     closest_words,
     grade_words,
     saving_words,
@@ -70,7 +71,7 @@ def answer_head(answer: Answer) -> list[Markup]:
     if (closest := answer.closest()) is not None:
         words, quote = foreign(closest_words(answer, closest)), foreign(one_line(closest.quote))
         support = tag("p", words, "“", quote, "”", class_="note support")
-    badge = grade_badge(answer.feedback.verdict)
+    badge = grade_badge(answer.feedback)
     by = tag("p", badge, tag("span", "answered by ", foreign(answer.answerer)), class_="by")
     return [
         _heading(answer.question),
@@ -127,7 +128,7 @@ def answer_parts(answer: Answer, *more: Markup, most: int | None = None) -> list
         sizes = [c.tokens_sent for c in retrieval.candidates]
         title = f"{counted(len(result.rounds), 'round')} of answer and grade"
         details.append(section(title, Markup(rounds_html(result, sizes=sizes))))
-    elif result.verdict is not None and result.verdict.reason:
+    elif result.verdict is not None and result.verdict.reason and not claims_nothing(result.answer):
         details.append(section("Grade", note(foreign(result.verdict.reason))))
     return [
         section("Source" if len(parts) == 1 else "Sources", _pruned_note(sources), *parts),
@@ -344,9 +345,11 @@ def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -
     return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
 
 
-def grade_badge(verdict: Verdict | None) -> Markup:
-    """The grade as a badge, colored by whether it could be given."""
-    if verdict is None:
+def grade_badge(graded: FeedbackResult | Round) -> Markup | None:
+    """The grade as a badge, colored by whether it could be given; None for what claims nothing."""
+    if claims_nothing(graded.answer):
+        return None
+    if (verdict := graded.verdict) is None:
         return tag("span", "not graded", class_="badge dim")
     if verdict.score is None:
         return tag("span", "the grade could not be read", class_="badge bad")
@@ -364,7 +367,7 @@ def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
             tag("b", f"Round {round_.number}"),
             tag("span", f"{shown.cut} of {shown.candidates} passages"),
             tag("span", f"{tokens:,} tokens of context") if tokens is not None else None,
-            grade_badge(round_.verdict) if round_.answer is not None else None,
+            grade_badge(round_) if round_.answer is not None else None,
             tag("span", "returned", class_="badge good") if best else None,
         )
     ]
@@ -373,17 +376,17 @@ def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
     parts.append(note(f"Why these passages: {shown.reason}"))
     if round_.searched:
         parts.append(note("Searched for: ", foreign(round_.searched)))
-    parts += _verdict(round_.verdict)
+    parts += _verdict(round_.verdict, claims_nothing(round_.answer))
     if round_.error:
         parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))
     return tag("section", *parts, class_="round best" if best else "round")
 
 
-def _verdict(verdict: Verdict | None) -> list[Markup]:
+def _verdict(verdict: Verdict | None, ungraded: bool) -> list[Markup]:
     if verdict is None:
         return []
     if not verdict.parsed:
         reply = foreign(verdict.raw or "(nothing)", "p", class_="text mono")
         return [tag("details", tag("summary", "What the critic replied", class_="note"), reply)]
-    parts = [note(f"{grade_words(verdict)}; {ASKED[verdict.adjust]}")]
+    parts = [note("" if ungraded else f"{grade_words(verdict)}; ", ASKED[verdict.adjust])]
     return [*parts, note("“", foreign(verdict.reason), "”")] if verdict.reason else parts

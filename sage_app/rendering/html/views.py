@@ -159,7 +159,7 @@ def _ranking(view: SelectionView, most: int | None) -> list[Markup]:
 def _loop(result: FeedbackResult) -> list[Markup]:
     answer = foreign(result.answer or "(no answer)", "p", class_="text")
     return [
-        tag("section", answer, tag("p", grade_badge(result.verdict), class_="by"), class_="panel answer"),
+        tag("section", answer, tag("p", grade_badge(result), class_="by"), class_="panel answer"),
         section("Rounds of answer and grade", Markup(rounds_html(result))),
     ]
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sage_app.pipeline.results import Answer
 from sage_app.rendering.rows import citations, place_of
-from sage_app.rendering.wording import BOLD, FLAGS, answer_support, closest_words, grade_words
+from sage_app.rendering.wording import BOLD, FLAGS, answer_support, claims_nothing, closest_words, grade_words
 from sage_core._checks import counted
 from sage_core.feedback import FeedbackResult, Round
 from sage_core.feedback.types import ASKED, short_grade
@@ -34,7 +34,7 @@ def answer_view(answer: Answer) -> RenderableType:
     if (closest := answer.closest()) is not None:
         words = Text(closest_words(answer, closest), style="bold")
         parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
-    lines = _lines(answer.feedback).append("\ncontext ", style="bold").append(sent + compared)
+    lines = _lines(answer.feedback).append("context ", style="bold").append(sent + compared)
     if answer.feedback.usage.calls:
         lines.append("\nused    ", style="bold").append(_usage(answer.feedback))
     return Group(*parts, lines)
@@ -60,7 +60,7 @@ def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: C
 
 def feedback_view(result: FeedbackResult) -> RenderableType:
     """A loop's result without its retrieval."""
-    lines = _lines(result).append("\nused    ", style="bold").append(_usage(result))
+    lines = _lines(result).append("used    ", style="bold").append(_usage(result))
     return Group(_panel(result.answer, "Answer"), lines)
 
 
@@ -105,16 +105,18 @@ def _lines(feedback: FeedbackResult) -> Text:
     verdict, rounds = feedback.verdict, feedback.rounds
     by_model = verdict is not None and verdict.source == "critic"  # the local judge's reason is its figures
     reason = f": {one_line(verdict.reason)}" if verdict is not None and by_model and verdict.reason else ""
-    lines = Text().append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}")
+    lines = Text()
+    if not claims_nothing(feedback.answer):
+        lines.append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}\n")
     if len(rounds) == 1 and not feedback.usage.calls and not feedback.stop_reason.endswith("failed"):
         return lines
-    lines.append("\nrounds  ", style="bold").append(f"{len(rounds)}")
+    lines.append("rounds  ", style="bold").append(f"{len(rounds)}")
     if len(rounds) > 1:
         lines.append(f", the answer is from round {feedback.best_round}")
         for round_ in rounds:
             lines.append(f"\n          {_round(round_)}", style="dim")
     lines.append("\nstopped ", style="bold")
-    return lines.append(f"{feedback.stop_meaning} ({feedback.stop_reason})")
+    return lines.append(f"{feedback.stop_meaning} ({feedback.stop_reason})\n")
 
 
 def _round(round_: Round) -> str:

@@ -32,6 +32,7 @@ from sage_app.rendering.html.charts import value_axis
 from sage_app.rendering.html.markup import Markup, tag
 from sage_app.rendering.html.style import COLORS, page_css, svg_css
 from sage_core import InputError, Segmenter, Span, Verdict, select
+from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
 from sage_core.segmentation import Boundary
 from sage_core.selection import selection_view
 from sage_core.text.sanitize import terminal_safe
@@ -179,6 +180,17 @@ def test_bold_of_an_answer_is_bold_and_nothing_else_of_it_is_markup():
     page = answer(retrieval([0.9], ["The ferry leaves at seven."]), [said], [Verdict(9)]).to_html()
     assert "<strong>seven &lt;b&gt;sharp&lt;/b&gt;</strong>" in page
     assert page.count("<strong>") == 1 and "2 ** 3 and **." in page
+
+
+def test_what_claims_nothing_has_no_grade():
+    for said in (NO_ANSWER, f"{NOT_SURE} Closest to an answer:\n\n1. **The ferry leaves.**"):
+        verdict = Verdict(2.3, source="local judge", probability=0.32, reason="P = 0.32")
+        result = answer(retrieval([0.9], ["The ferry leaves."]), [said], [verdict])
+        out = io.StringIO()
+        Console(file=out, width=200, color_system=None).print(result)
+        for shown in (result.to_html(), fragment(result), out.getvalue()):
+            assert "context" in shown or "Details" in shown
+            assert not re.search('likely right|grade  +|class="badge (dim|bad)', shown)
 
 
 def test_two_answers_in_one_notebook_have_places_of_their_own():
