@@ -29,12 +29,14 @@ class Capabilities:
     Attributes:
         headings: Passages come with their title and headings, as a prompt shows them; else as they stand.
         places: ``generate`` and ``judge`` take ``places=``, where each passage is from, in words.
+        relevance: ``generate`` takes ``relevance=``, how likely each passage bears on the question, or None.
         missing: ``judge`` takes ``missing=True``: its verdict may say what to search for besides.
         grades_abstentions: ``judge`` is asked about "The documents do not say." too.
     """
 
     headings: bool = True
     places: bool = False
+    relevance: bool = False
     missing: bool = False
     grades_abstentions: bool = False
 

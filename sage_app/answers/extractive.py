@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection.rules import DOUBTED_BELOW
 from sage_core.text.language import language_of
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.answerability import AnswerLocation
@@ -113,11 +114,12 @@ class ExtractiveAnswerer:
     """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
-    (``**seven**``). Below ``min_probability``, and where a number is asked for and the sentence has none, the
-    answer is "I am not sure." and what a search shows: the three likeliest passages, best first, each with
-    its place and with its likeliest sentence between asterisks. The documents are said not to hold the answer
-    where its probability is below ``absent_below`` of ``judge.json`` and no sentence holds half of the
-    question's words (`benchmarks/judge.py` says how often falsely). The grade is that probability.
+    (``**seven**``). Below
+    ``min_probability``, and where a number is asked for and the sentence has none, the answer is "I am not
+    sure." and what a search shows: the three passages likeliest by judge and ranking, each with its place and
+    its likeliest sentence between asterisks. The documents are said not to hold the answer where its
+    probability is below ``absent_below``, no sentence holds half of the question's words and the ranking
+    doubts all passages (`benchmarks/judge.py` says how often falsely). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -152,7 +154,7 @@ class ExtractiveAnswerer:
     label = "extractive, no LLM"
 
     # It reads passages as they stand, so that what it quotes is in them, and knows its own abstentions.
-    capabilities = Capabilities(headings=False, places=True, grades_abstentions=True)
+    capabilities = Capabilities(headings=False, places=True, relevance=True, grades_abstentions=True)
 
     def __init__(
         self,
@@ -195,6 +197,7 @@ class ExtractiveAnswerer:
         *,
         options: Sequence[str] | None = None,
         places: Sequence[str] | None = None,
+        relevance: Sequence[float] | None = None,
     ) -> tuple[str, TokenUsage]:
         """The quoted sentences, or that the documents do not seem to hold the answer; no LLM call.
 
@@ -204,6 +207,7 @@ class ExtractiveAnswerer:
             options: Of a multiple-choice question.
             places: Where each passage is from, see `sage_app.pipeline.results.Retrieval.places`: shown with a
                 quotation that may not be the answer, and read as what stands above a passage.
+            relevance: How likely each passage bears on the question, by the ranking; None if unknown.
         """
         options = checked_options(options)
         sentences = sentences_of(context)
@@ -215,20 +219,22 @@ class ExtractiveAnswerer:
             return plain_text(formed.text), NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
         weights = weights_among(question_words(question), sentences)
+        ranked = relevance or [0.5 / rank for rank in range(1, len(context) + 1)]
         closest = max(sentences, key=lambda s: share(weights, s.words), default=Sentence("", frozenset()))
         if located is not None:
             unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
-            if unlikely and share(weights, closest.words) < _HALF:
+            doubted = max(relevance or (0.0,)) < DOUBTED_BELOW
+            if unlikely and doubted and share(weights, closest.words) < _HALF:
                 return says.no_answer, NO_USAGE
             if located.probability < self.min_probability or not _has_number(question, located.quote):
-                return self._search_results(question, context, places, located), NO_USAGE
+                return self._search_results(question, context, places or (), ranked, closest.text), NO_USAGE
             return self._marked(question, located, context[located.passage]), NO_USAGE
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
             # What the judge cannot read may answer: a table that shares a word, another language anyway.
             shared = closest.words & (set(weights) - {NUMBER})
             if judge is not None and closest.text and (shared or language_of(question) != "English"):
-                return f"{says.not_sure} {says.closest}: “{closest.text}”", NO_USAGE
+                return self._search_results(question, context, places or (), ranked, closest.text), NO_USAGE
             return says.no_answer, NO_USAGE
         quotes = " ".join(f"“{s.text}”" for s in picked)
         return f"{says.says} {quotes}", NO_USAGE
@@ -259,13 +265,8 @@ class ExtractiveAnswerer:
                 probability = judge.answerable(question, context) or 0.0
                 reason = f"P(the passages answer the question) = {probability:.2f}"
                 # The passages selected hold the closest one already: another round would say the same.
-                return Verdict(
-                    1 + round(4 * probability, 1),
-                    0,
-                    source="local judge",
-                    reason=reason,
-                    probability=probability,
-                ), NO_USAGE
+                score = 1 + round(4 * probability, 1)
+                return Verdict(score, 0, source=judge.name, reason=reason, probability=probability), NO_USAGE
             quoted = _LEAD.sub("", answer).replace("**", "").strip("“”")
             graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
             if (verdict := graded.grade(context, quoted)) is not None:
@@ -287,26 +288,21 @@ class ExtractiveAnswerer:
         return None if self.local_judge is None else self.local_judge.affirms(question, sentence)
 
     def _search_results(
-        self, question: str, context: Sequence[str], places: Sequence[str] | None, located: AnswerLocation
+        self, question: str, context: Sequence[str], places: Sequence[str], ranked: Sequence[float], best: str
     ) -> str:
         """That it is not known which passage answers, and the likeliest ones, a sentence of each marked."""
         judge, says = self.local_judge, phrases_for(question)
         assert judge is not None
         alone = [judge.locate(question, [passage]) for passage in context]
-        # Of passages that are as likely the one that ranks first; it is always among them.
-        order = sorted(range(len(context)), key=lambda i: -(own.probability if (own := alone[i]) else 0.0))
-        best = [located.passage, *(i for i in order if i != located.passage)][:_SHOWN_PASSAGES]
-        best = best if 0 in best else [*best[: _SHOWN_PASSAGES - 1], 0]
-        shown = []
-        for number, i in enumerate(best, 1):
-            own, text = alone[i], context[i]
-            if own is not None:
-                (start, end), text = own.sentence, text.replace("**", "  ")
-                parts = map(plain_text, (text[:start], text[start:end], text[end:]))
-                text = "{} **{}** {}".format(*parts)
+        # The ranking and the judge together: each alone has a right passage among three less often.
+        worth = [r + (own.probability if own else 0.0) for r, own in zip(ranked, alone, strict=True)]
+        shown = [f"{says.not_sure} {says.closest}:"]
+        for i in sorted(range(len(context)), key=lambda i: -worth[i])[:_SHOWN_PASSAGES]:
+            sentence = own.sentence.of(context[i]) if (own := alone[i]) else best
+            text, quote = (plain_text(part.replace("**", "")) for part in (context[i], sentence))
             place = f"({places[i]}) " if places else ""
-            shown.append(f"{number}. {place}{plain_text(text)}")
-        return "\n\n".join([f"{says.not_sure} {says.closest}:", *shown])
+            shown.append(f"{len(shown)}. {place}{text.replace(quote, f'**{quote}**', 1) if quote else text}")
+        return "\n\n".join(shown)
 
     def _marked(self, question: str, located: AnswerLocation, passage: str) -> str:
         """The sentence that answers, its answer marked."""
@@ -321,28 +317,15 @@ class ExtractiveAnswerer:
         said = text if whole else f"{before}**{marked}**{after}"
         return f"{says.says} “{plain_text(said)}”"
 
-    async def agenerate(
-        self,
-        question: str,
-        context: Sequence[str],
-        *,
-        options: Sequence[str] | None = None,
-        places: Sequence[str] | None = None,
-    ) -> tuple[str, TokenUsage]:
+    async def agenerate(self, question: str, context: Sequence[str], **asked: Any) -> tuple[str, TokenUsage]:
         """`generate` in a thread, for it computes."""
-        return await asyncio.to_thread(self.generate, question, context, options=options, places=places)
+        return await asyncio.to_thread(self.generate, question, context, **asked)
 
     async def ajudge(
-        self,
-        question: str,
-        context: Sequence[str],
-        answer: str,
-        *,
-        options: Sequence[str] | None = None,
-        places: Sequence[str] | None = None,
+        self, question: str, context: Sequence[str], answer: str, **asked: Any
     ) -> tuple[Verdict, TokenUsage]:
         """`judge` in a thread, for it computes."""
-        return await asyncio.to_thread(self.judge, question, context, answer, options=options, places=places)
+        return await asyncio.to_thread(self.judge, question, context, answer, **asked)
 
     def _match(self, weights: Mapping[str, float], picked: Sequence[Sentence]) -> bool:
         """Whether the sentences hold enough of the question to be an answer to it."""

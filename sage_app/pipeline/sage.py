@@ -497,6 +497,9 @@ class _SageQuestion(Question[Candidate]):
                 completion = yield from self._writing(answerer, context)
             else:
                 asked = {"options": self._options, **self._places(selection)}
+                if self._able.relevance and self._retrieval.scale == "probability":
+                    scores, passages = self.scores(), self._of(selection).passages(selection)
+                    asked["relevance"] = [max(scores[i] or 0.0 for i in p.members) for p in passages]
                 # An answerer without coroutines will do where nothing is awaited.
                 completion = yield from Call(
                     lambda: answerer.generate(self.text, context, **asked),

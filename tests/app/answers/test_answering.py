@@ -300,7 +300,8 @@ def test_words_of_other_scripts_are_counted(question: str, passage: str) -> None
 def test_of_another_language_nothing_is_denied() -> None:
     question = "Wann verlässt die Fähre den Hafen?"
     answer, _ = ExtractiveAnswerer().generate(question, ["The ferry leaves at seven."])
-    assert answer == f"{PHRASES['German'].not_sure} {PHRASES['German'].closest}: “The ferry leaves at seven.”"
+    german = PHRASES["German"]
+    assert answer == f"{german.not_sure} {german.closest}:\n\n1. **The ferry leaves at seven.**"
 
 
 def test_an_english_prompt_names_no_language() -> None:

@@ -276,6 +276,16 @@ class OwnAnswerer:
         return self.judge(*given, **asked)
 
 
+class RankedAnswerer(OwnAnswerer):
+    """Takes what the ranking says of each passage."""
+
+    capabilities = Capabilities(headings=False, places=True, relevance=True)
+
+    def generate(self, question: str, context: Sequence[str], **asked: Any) -> tuple[str, TokenUsage]:
+        self.relevance = asked.get("relevance")
+        return super().generate(question, context, places=asked["places"])
+
+
 class OwnStreamingAnswerer(OwnAnswerer):
     def stream(self, question: str, context: Sequence[str], **asked: Any) -> Iterator[str | Completion]:
         yield from ("Two ", "eggs.")
@@ -284,6 +294,20 @@ class OwnStreamingAnswerer(OwnAnswerer):
     async def astream(self, *given: Any, **asked: Any) -> AsyncIterator[str | Completion]:
         for piece in self.stream(*given, **asked):
             yield piece
+
+
+def test_an_answerer_may_know_how_likely_each_passage_is_relevant(store: Path) -> None:
+    class Logits(WordReranker):
+        scale: Scale = "logit"
+
+    answerer = RankedAnswerer()
+    with make(store, answerer=answerer, reranker=WordReranker()) as sage:
+        retrieval = sage.ask("how many eggs lays the kittiwake?").retrieval
+    scores = [retrieval.candidates[p.members[0]].score for p in retrieval.passages(retrieval.selection)]
+    assert answerer.relevance == scores and len(scores) > 1
+    with make(store, answerer=answerer, reranker=Logits()) as sage:
+        sage.ask("how many eggs lays the kittiwake?")
+    assert answerer.relevance is None, "scores that are no probabilities do not say how likely"
 
 
 def test_an_answerer_of_the_users_own_gets_places_and_streams(store: Path) -> None:
