@@ -36,6 +36,7 @@ from sage_core.verify.words import NUMBER, question_words, says_something, stems
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
+_SURE = threshold("accept_at")  # Below, the sentences beside are quoted too: one of them may answer.
 _HALF = 0.5  # Of a question's words, by rarity: a sentence with them may answer, whatever the judge says.
 _SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
 _LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
@@ -114,7 +115,7 @@ class ExtractiveAnswerer:
     """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
-    (``**seven**``). Below
+    (``**seven**``). Below ``accept_at`` of ``judge.json`` the sentences beside it are quoted too. Below
     ``min_probability``, and where a number is asked for and the sentence has none, the answer is "I am not
     sure." and what a search shows: the three passages likeliest by judge and ranking, each with its place and
     its likeliest sentence between asterisks. The documents are said not to hold the answer where its
@@ -268,6 +269,10 @@ class ExtractiveAnswerer:
                 score = 1 + round(4 * probability, 1)
                 return Verdict(score, 0, source=judge.name, reason=reason, probability=probability), NO_USAGE
             quoted = _LEAD.sub("", answer).replace("**", "").strip("“”")
+            located = judge.locate(question, context)
+            if located is not None and list_below(located.quote, context[located.passage]) is None:
+                sentence = plain_text(located.quote.replace("**", ""))
+                quoted = sentence if sentence in quoted else quoted  # Without those quoted beside it.
             graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
             if (verdict := graded.grade(context, quoted)) is not None:
                 return verdict, NO_USAGE
@@ -314,7 +319,15 @@ class ExtractiveAnswerer:
         before, marked, after = (
             part.replace("**", "") for part in (text[:start], text[start:end], text[end:])
         )
-        said = text if whole else f"{before}**{marked}**{after}"
+        said = text.replace("**", "") if whole else f"{before}**{marked}**{after}"
+        spans, _, kinds = read_sentences(passage)
+        if located.probability < _SURE and located.sentence in spans:
+            at = spans.index(located.sentence)
+            near = [
+                i for i in (at - 1, at, at + 1) if i == at or (i in range(len(spans)) and kinds[i] == "text")
+            ]
+            said = f"**{said}**" if whole and len(near) > 1 else said
+            said = " ".join(said if i == at else spans[i].of(passage).replace("**", "") for i in near)
         return f"{says.says} “{plain_text(said)}”"
 
     async def agenerate(self, question: str, context: Sequence[str], **asked: Any) -> tuple[str, TokenUsage]:

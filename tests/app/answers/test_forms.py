@@ -122,6 +122,30 @@ def test_what_the_ranking_calls_relevant_is_shown_and_not_denied() -> None:
     assert answer.startswith(NOT_SURE) and "four hours" in answer
 
 
+def test_a_quotation_that_is_not_sure_brings_the_sentences_beside_it() -> None:
+    question = "Why had the clean-up job not run since October?"
+    passage = (
+        "The disk is small. A clean-up job is supposed to remove copies older than seven days. It had not run "
+        "since 3 October, when the **password** of its account expired. It logged the failure."
+    )
+    answerer = ExtractiveAnswerer()
+    answer, _ = answerer.generate(question, [passage])
+    assert (
+        answer.startswith("The documents say: “The disk is small. A clean-up") and "It logged" not in answer
+    )
+    assert "when the password of its account expired." in answer
+    graded, alone = (answerer.judge(question, [passage], a)[0] for a in (answer, passage[19:86]))
+    assert graded.probability == alone.probability, "what stands beside it raises no grade"
+    deck = "The disk is small. Nobody may smoke on the deck of the boat or near it. Cigars are sold on land."
+    question = "Is smoking on the boat's deck permitted at night?"
+    answer, _ = ExtractiveAnswerer(min_probability=0.2).generate(question, [deck])
+    assert "small. **Nobody may smoke on the deck of the boat or near it.** Cigars" in answer
+    answer, _ = answerer.generate(
+        "When was the tower opened?", ["The tower was planned by Ada Lind. The tower was opened in 1932."]
+    )
+    assert answer == "The documents say: “The tower was opened in **1932**.”"
+
+
 def test_of_tables_that_cannot_be_read_the_passages_are_shown() -> None:
     tables = [f"| A{i} | {name} | 3600 |\n| B{i} | Frost | 3780 |" for i, name in enumerate("RSTU")]
     answer, _ = ExtractiveAnswerer().generate("What are the limits for Frost?", tables)
