@@ -12,6 +12,7 @@ from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence, flat_words
 from sage_core.verify.quantities import Quantity, missing, quantities
+from sage_core.verify.roles import deeds
 from sage_core.verify.words import DATES, SURE_PREDICATE, contrary, stem_list, terms
 
 # All chosen by hand.
@@ -21,7 +22,20 @@ _SAME_REST = 0.9  # Of the best sentence's weight without the word in question: 
 _SAME_DEED = 0.75  # Weighted share of a claim's words without its names, where another name did it.
 _ROUNDED = 0.05  # Relative difference below which one number is the other, rounded.
 _CELL_WORDS = 4  # A cell of more words is a text, not a value of its column.
-_UNEXPLAINED = 1  # Words of a claim beside those of its row: "is 1.2 km long".
+_UNEXPLAINED = 1  # Words of a claim beside those of its row and `_OF_ROWS`.
+# Words that say only that a row has what its cell says: "costs", "is included", "is 1.2 km long".
+_OF_ROWS = frozenset(
+    stem_list(
+        "cost price charge fee pay rate amount total come include exclude allow permit offer available row"
+        " support feature require need possible hold take last weigh measure long wide high deep entry table"
+    )
+)
+_YES = frozenset({"yes", "y", "true", "included", "✓", "✔", "✅"})
+_NO = frozenset(
+    {"no", "n", "false", "none", "closed", "not included", "not available", "unavailable", "✗", "✘", "❌"}
+)
+_MISSING = frozenset({"–", "-", "—"})
+_DENIES = frozenset(stem_list("exclude forbid forbidden ban prohibit lack refuse unavailable"))
 _NEAR = 20  # Characters before a number in which it may be said to be a bound.
 _BOUND = re.compile(
     r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
@@ -39,7 +53,10 @@ _DAY = re.compile(
     rf"(?i)\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
     rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
 )
+_TIMES = ("of", stem_list("times")[0])  # What "twice" numbers.
 _SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
+_DOES_WITHOUT = re.compile(r"(?i)\bwithout\W*\Z")
+_LETTER = re.compile(r"\b[A-Z]\b")
 _REFERS = re.compile(
     r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b"
 )  # "In May it is"
@@ -47,14 +64,6 @@ _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 _NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
 _TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "professor", "miss", "sir", "lord", "lady", "captain"})
-_PASSIVE = re.compile(
-    r"\b(?:is|are|was|were|been|being|be) (?:\w+ly )?(?P<verb>[a-z]\w+)\b[^.;:!?]{0,40}? by "
-    r"(?P<who>(?:(?! (?:in|at|on|for|from|with|to|near|as|after|before|who|that)\b)[^.,;:!?()]){3,60})"
-)
-_ACTIVE = re.compile(
-    rf"(?P<who>{_NAME.pattern}(?: and {_NAME.pattern})?),? (?:(?:also|later|then|first|\w+ly) )?"
-    r"(?P<verb>(?:re)?(?P<plain>[a-z]\w+))\b"
-)
 _PLACED = re.compile(r"(?i)\b(in|at|from|to|of|on|near|with|for|as|into|since|between|under|the)\W+\Z")
 
 
@@ -158,6 +167,8 @@ def _number(text: str, q: Quantity) -> _Number:
         slot, shown = ("of", head[0]), f"{shown}{unit[0]}"
     else:
         slot = ("last", last[1].lower() if last else "")
+    if shown.lower() == "twice":
+        slot = _TIMES
     if (sign := _SIGN.search(before)) is not None:
         return _Number(q, f"{sign[0]}{shown}", slot, "<" if sign[1] in "<≤" else ">")
     return _Number(q, shown, slot, bound[1].lower() if bound else "")
@@ -169,8 +180,9 @@ def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
             return False
         if "date" in (own.slot[0], o.slot[0]):
             return own.value == o.value
-        # "Two years, the frame for ten": the unit is that of the number before.
-        return own.value.agrees(o.value) or (not o.value.dimension and o.shown == own.shown.split()[0])
+        # "Two years, the frame for ten": the unit is that of the number before, or left out.
+        bare = not o.value.dimension or not own.value.dimension
+        return own.value.agrees(o.value) or (bare and o.shown.split()[0] == own.shown.split()[0])
 
     return any(same(o) for o in others)
 
@@ -196,11 +208,14 @@ def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
     contrary. Where another one that holds as much of the rest agrees, the claim stands.
     """
     claim = terms(drop_converted_quantities(text, material.sentences))
-    plain = {t.stem for t in claim if not t.number and not t.sides} or {t.stem for t in claim if not t.number}
+    units = {w for q in quantities(text) if q.dimension == "duration" for w in stem_list(q.span.of(text))}
+    units |= {_TIMES[1]} if any(n.slot == _TIMES for n in _numbers(text)) else set()
+    said = [t for t in claim if not t.number and t.stem not in units]
+    plain = {t.stem for t in said if not t.sides} or {t.stem for t in said}
     rivals = [
         (s, held, *differences(text, s, before))
         for s, held, before in _about_the_same(plain, material, _SAME_MATTER, {t.stem for t in claim})
-        if not s.cells
+        if not s.cells and s.kind != "table"
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
         # What each sentence shares with the claim beside the word in question: it must be about the same.
@@ -220,6 +235,8 @@ def differences(
 ) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
     """What a sentence says otherwise than a claim, and in what it agrees: stems, and numbers as written."""
     opposed, agreed = contrary(terms(text), terms(sentence.text))
+    if "whether" in f"{text} {sentence.text}".lower():  # Neither said nor denied.
+        opposed = {}
     other: dict[str, tuple[str, str]] = {}
     own, theirs = _numbers(text), _numbers_behind(before, sentence.text)
     free = [n for n in theirs if not _agrees(n, own)]
@@ -271,7 +288,8 @@ def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Numb
     """
     same = next((n for n in theirs if _agrees(number, [n])), None)
     parts = _PARTED.split(text)
-    if same is None or len(parts) < 2 or same.slot != number.slot:
+    denied = any(t.sign < 0 for t in terms(claim))  # "Without a ticket": the other part.
+    if same is None or len(parts) < 2 or same.slot != number.slot or denied:
         return None
     own_part = next((part for part in _PARTED.split(claim) if number.shown in part), claim)
     words, before = set(stem_list(own_part.replace(number.shown, ""))), set[str]()
@@ -346,39 +364,40 @@ def _names(text: str) -> tuple[_Name, ...]:
             continue
         before = _PLACED.search(text[max(0, m.start() - 12) : m.start()])
         around = stem_list(text[: m.start()])[-3:] + stem_list(text[m.end() :])[:3]
-        role = before[1].lower() if before else ""
+        verb = SURE_PREDICATE.search(re.split(r"[.;:!?]\s", text[: m.start()])[-1])
+        role = before[1].lower() if before else "object" if verb else ""
         result.append(_Name(m[0], tuple(w.lower() for w in tokens), role, frozenset(around)))
     return tuple(result)
 
 
-def _agents(text: str) -> dict[str, list[str]]:
-    """Who does or did what, by the stem of the verb: "built by Hannah" is "Hannah built"."""
-    agents: dict[str, list[str]] = {}
-    active = (m for m in _ACTIVE.finditer(text) if SURE_PREDICATE.fullmatch(m["plain"]))
-    for m in (*_PASSIVE.finditer(text), *active):
-        who = [w for w in re.findall(r"[A-Z][\w’-]+", m["who"]) if w.lower() not in COMMON_ENGLISH]
-        for stem in stem_list(m["verb"]) if who else ():
-            agents.setdefault(stem, []).extend(who)
-    return agents
-
-
 def _other_agent(text: str, material: ParsedPassages) -> Contradiction | None:
-    """Where all sentences about a claim that say who did it name somebody else."""
-    for verb, who in _agents(text).items():
-        rest = set(stem_list(text)) - {w for name in who for w in stem_list(name)}
-        about = [s for s, *_ in _about_the_same(rest, material, _SAME_DEED)]
-        others = [(s, own[verb]) for s in about if verb in (own := _agents(s.text))]
+    """Where all sentences about a claim that say who did it name somebody else, or exchange who and whom."""
+    known = frozenset(d.verb for d in deeds(text))
+    own, every = stem_list(text), material.sentences
+    known |= {d.verb for s in every if len(s.words.intersection(own)) > 1 for d in deeds(s.text)}
+    for deed in deeds(text, known):
+        rest = {w for w in own if w not in stem_list(" ".join(deed.names))}
+        about = [s for s, *_ in _about_the_same(rest or {*own}, material, _SAME_DEED)]
+        theirs = [(s, d) for s in about for d in deeds(s.text, known) if d.verb == deed.verb]
+        if theirs and all(deed.exchanges(d) for _, d in theirs):
+            return Contradiction(deed.shown, theirs[0][1].shown, theirs[0][0])
+        others = [(s, d.names) for s, d in theirs if d.names]
         # "Jeff" may be "Bezos", but of "... Freight. Ingrid ..." the one is not the other.
         same = (
             re.search(rf"\b{re.escape(a)}\s+{re.escape(b)}\b", sentence.text)
-            for sentence in material.sentences
+            for sentence in every
             for _, o in others
-            for x in who
+            for x in deed.names
             for y in o
             for a, b in ((x, y), (y, x))
         )
-        if others and all(set(who).isdisjoint(other) for _, other in others) and not any(same):
-            return Contradiction(" ".join(who), " ".join(others[0][1]), others[0][0])
+        if (
+            deed.names
+            and others
+            and all({*deed.names}.isdisjoint(other) for _, other in others)
+            and not any(same)
+        ):
+            return Contradiction(" ".join(deed.names), " ".join(others[0][1]), others[0][0])
     return None
 
 
@@ -426,12 +445,11 @@ def _context(sentence: Sentence, material: ParsedPassages) -> str:
 def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:
     """What the row that a claim names says otherwise; or the row, where it says just what is claimed."""
     own = stem_list(text)
+    words = {*own, *_LETTER.findall(text[1:])}  # "Class A" is no article.
     rows = [row for row in material.sentences if row.cells]
-    keys = [_row_name(row, set(own)) for row in rows]
-    most = max((len(key) for key in keys if key <= set(own)), default=0)
-    named = [
-        row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= set(own)
-    ]
+    keys = [_row_name(row, words) for row in rows]
+    most = max((len(key) for key in keys if key <= words), default=0)
+    named = [row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= words]
     if not named:
         return None, None
     found: Contradiction | None = None
@@ -455,7 +473,7 @@ def _key(row: Sentence) -> Cell:
 def _row_name(row: Sentence, own: Set[str]) -> set[str]:
     """The words that name a row; those before a comma where a claim has them alone: "Clay, 10 kg"."""
     text = _key(row).text
-    whole, short = set(stem_list(text)), set(stem_list(re.split(r"[,;(]", text)[0]))
+    whole, short = set(stem_list(text) or [text]), set(stem_list(re.split(r"[,;(]", text)[0]))
     return short if short and not whole <= own else whole
 
 
@@ -490,7 +508,9 @@ def _against_row(
     ]
     columns = _named_columns(columns, own)
     numbers = [n for n in _numbers(text) if not _agrees(n, _numbers(f"{key.text}; {_above(row)}"))]
-    said, explained = 0, about | {w for c in values for w in stem_list(c.header)}
+    denials = sum(t.sign < 0 or t.stem in _DENIES for t in terms(text)) + bool(_DOES_WITHOUT.search(text))
+    denied = denials % 2 > 0
+    said, explained = 0, about | _OF_ROWS | {w for c in row.cells for w in stem_list(c.header)}
     for number in numbers:
         cells = [c for c in values if _agrees(number, _numbers(c.text))]
         if cells and (not columns or any(c in columns for c in cells) or _fit(number, columns) is None):
@@ -501,7 +521,7 @@ def _against_row(
             own
             for other in table
             for c, own in zip(other.cells, row.cells, strict=True)
-            if c.header and _agrees(number, _numbers(c.text))
+            if stem_list(c.header) and _agrees(number, _numbers(c.text))  # not of "#", which counts the rows
         ]
         instead = _fit(number, columns or [c for c in values if c in elsewhere] or values)
         # A bare number may number what no column holds.
@@ -509,6 +529,14 @@ def _against_row(
             return Contradiction(number.shown, instead.text, row), False
     for i, cell in enumerate(row.cells):
         words = stem_list(cell.text)
+        if cell in columns and (no := _is_no(cell, [r.cells[i].text for r in table])) is not None:
+            named = [w for w in stem_list(cell.header) if w not in about | _OF_ROWS]
+            if named and named[-1] in own:  # "Extra rinse" is a rinse.
+                if no != denied:
+                    claimed = f"{cell.header}: {'no' if denied else 'yes'}"
+                    return Contradiction(claimed, f"{cell.header}: {cell.text}", row), False
+                said += 1
+            continue
         if cell not in values or not words or _numbers(cell.text):
             continue
         if _runs(words, own):
@@ -525,15 +553,24 @@ def _against_row(
     return None, said > 0 and len(left) <= _UNEXPLAINED and not _names_beside(text, row)
 
 
+def _is_no(cell: Cell, column: Sequence[str]) -> bool | None:
+    """Whether a cell says no; None where it says neither. Only in a column of both is a dash a no."""
+    text = cell.text.lower()
+    both = {other.lower() for other in column} <= _YES | _NO | _MISSING
+    if text in _NO or (both and text in _MISSING):
+        return True
+    return False if both and text in _YES else None
+
+
 def _above(row: Sentence) -> str:
     return "; ".join(c.text for c in row.cells if not c.header)
 
 
 def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
-    """The first cell with another number of the same dimension; a price may have no currency."""
+    """The first cell with another number of the same dimension; of one cell alone, without a unit too."""
     dimensions = {number.value.dimension}
-    if len(cells) == 1 and number.slot[0] == "money":
-        dimensions.add("")
+    if len(cells) == 1:
+        dimensions |= {""} if number.value.dimension else {n.value.dimension for n in _numbers(cells[0].text)}
     for cell in cells:
         there = _numbers(cell.text)
         if there and not _agrees(number, there) and any(n.value.dimension in dimensions for n in there):

@@ -21,6 +21,7 @@ _UNITS_BELOW_20 = re.findall(
 )
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_UNITS_BELOW_20)}
+_WORDS["twice"] = 2.0
 _WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS, 2)}
 _SCALES = {
     "dozen": 12.0,
@@ -50,6 +51,8 @@ _AFTER_RATIO = re.compile(
     r"display|screen|monitor|panel|model|widescreen|resolution)\b"
 )
 _RATIO_REACH = 40  # Characters before a ratio that are looked at: its own word and `_BEFORE_RATIO`'s 20.
+# "Turns a minute" and "twice a day": what counts stands right before it.
+_COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) \Z")
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
 _MINUS_REACH = 5
@@ -125,7 +128,9 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     tokens = [(m.start(), m[0]) for m in _TOKEN.finditer(lower)]
     i = 0
     while i < len(tokens):
-        number = _number(tokens, i)
+        start, word = tokens[i]
+        rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - _RATIO_REACH) : start])
+        number = None if rate else _number(tokens, i)
         if number is None and (share := _SHARE.match(lower, tokens[i][0])):
             value = _PARTS[share["part"] or "half"] * _WORDS.get(share["count"] or "", 1.0)
             result.append((share.start(), Quantity(value, "share", Span(share.start(), share.end()))))

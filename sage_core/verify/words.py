@@ -31,12 +31,13 @@ YES_NO = re.compile(
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
-def _listed(words: str) -> tuple[str, ...]:
+def listed(words: str) -> tuple[str, ...]:
+    """Words with blanks between."""
     return tuple(words.split())
 
 
 _STOP = frozenset(
-    _listed(
+    listed(
         "a about after all also am an and any are as at be been before being between both but by can "
         "could did do does doing done each for from get give given had has have having he her here hers "
         "him his how i if in into is it its itself just kind many may me might more most much must my no "
@@ -47,13 +48,13 @@ _STOP = frozenset(
     )
 )
 DATES = frozenset(
-    _listed(
+    listed(
         "january february march april june july august september october november december monday tuesday "
         "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
         "sundays noon midnight hundred thousand million billion"
     )
 )
-_ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
+_ENDINGS = listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
 
 # Words that exclude each other, one side or another; every form that has a stem of its own.
 _CONTRARIES = """
@@ -71,14 +72,12 @@ start began begin begun / end finish stop stopped
 open / close shut
 arrive enter join / leave left depart
 win won victory / lose lost defeat
-buy bought purchase / sell sold
 accept approve allow permit / reject refuse forbid forbade forbidden ban banned prohibit prevent
 approve allow grant can / refuse deny forbid forbade forbidden prohibit
 legal / illegal
 agree support / disagree oppose
 include / exclude
 add / remove
-send sent / receive
 create build built construct / destroy demolish
 appoint hire / dismiss fire
 import / export
@@ -127,21 +126,22 @@ first / second / third / fourth / fifth / sixth / last
 spring / summer / autumn / winter
 january / february / march / april / june / july / august / september / october / november / december
 monday / tuesday / wednesday / thursday / friday / saturday / sunday
-minute / hour / day night / week / month / year / decade / century
 hundred / thousand / million / billion / trillion
 """
 _CONTRARY_WORDS = frozenset(_CONTRARIES.split()) - {"/"}
 _NUMBERS = {
     w: str(n)
-    for n, w in enumerate(_listed("one two three four five six seven eight nine ten eleven twelve"), 1)
+    for n, w in enumerate(listed("one two three four five six seven eight nine ten eleven twelve"), 1)
 }
 _TOKEN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[.,;:!?()%]")
 _NOT = re.compile(r"(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\Z")
 # "Not only" denies nothing of what follows, and "not before May" neither denies nor says it.
 _NOT_DENIED = re.compile(r"\W+(?:only|just|merely|simply|necessarily|doubt|matter|\d)\b")
-_EXCEPTED = re.compile(r"[^.,;:!?]{0,60}\b(?:until|till|unless|except|but|before)\b")
+_EXCEPTED = re.compile(r"[^.,;:!?]{0,60}\b(?:until|till|unless|except|but|before|if)\b")
 # What stands between a "not" and the word that it denies.
-_PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
+_PASSED = frozenset(
+    listed("now still yet even ever always often currently quite giving having needing using")
+)
 
 
 def question_words(question: str) -> frozenset[str]:
@@ -207,8 +207,9 @@ class Term:
 @lru_cache(maxsize=512)
 def terms(text: str) -> tuple[Term, ...]:
     """Content words and numbers of a text in order, with what is denied and what has a contrary."""
-    # "May not" is a denial, "may" what "can" is, and "May" a month.
+    # "May not" is a denial, "may" what "can" is, and "May" a month; "one more" is one.
     lower = re.sub(r"\b(?:no longer|can ?not|can['’]t)\b", "not", re.sub(r"\bmay\b", "can", text).lower())
+    lower = re.sub(r"\b(one|two|three|\d+) more\b(?! than)", r"\1", lower)
     parsed: list[tuple[str, str, int, bool]] = []
     next_sign = 1
     for match in _TOKEN.finditer(lower):
@@ -216,7 +217,9 @@ def terms(text: str) -> tuple[Term, ...]:
         if not word[0].isalnum():
             next_sign = 1
         elif _NOT.match(word):
-            plain = _NOT_DENIED.match(lower, match.end()) is not None
+            # "Without a ticket you pay" says for whom.
+            first = word == "without" and not lower[: match.start()].strip()
+            plain = first or _NOT_DENIED.match(lower, match.end()) is not None
             next_sign = 1 if plain else 0 if _EXCEPTED.match(lower, match.end()) else -1
         elif word[0].isdecimal() or word in _NUMBERS:
             value = _NUMBERS.get(word, word.replace(",", ""))

@@ -192,6 +192,15 @@ MILL_OF_TWO = (
     "The mill was rebuilt by his daughter Hannah in 1935."
 )
 FILM = "The film was animated by the French studio Mac Guff, which was later sold to Holm."
+LOGISTICS = "X Logistics will claim 412 euros from Y Foods."
+BERTHS = """# Berths
+
+| Class | Price per week | Power included | Dogs | Winter mooring |
+| --- | --- | --- | --- | --- |
+| A | 72.00 pounds | no | ✓ | 30.00 pounds |
+| B | 108.00 pounds | yes | ✓ | not available |
+| C | 155.00 pounds | yes | – | 40.00 pounds |
+"""
 REFUSED = "The council refused the permit for the new pier in May."
 PARTS = "The warranty is three years for the compressor and two for all other parts."
 CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it is 210."
@@ -209,6 +218,16 @@ CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it 
             "Who terminated the contract?",
             "Tanner Freight terminated the contract with Ingrid in June.",
         ),
+        ("The baker's son paid her on Friday.", "Who paid?", "She paid the baker's son."),
+        ("She paid the baker's son on Friday.", "Who paid?", "The baker's son paid her."),
+        (LOGISTICS, "Who claims from whom?", "Y Foods will claim 412 euros from X Logistics."),
+        (LOGISTICS, "Who claims from whom?", "412 euros are claimed by Y Foods from X Logistics."),
+        ("Anna sold the boat to Ben in May.", "Who bought it?", "Anna bought the boat from Ben."),
+        ("They may refuse without giving a reason.", "", "They must give a reason if they refuse."),
+        (BERTHS, "What does class C cost?", "Class C costs 108.00 per week."),
+        (BERTHS, "Is power included?", "Power is included in class A."),
+        (BERTHS, "Are dogs allowed?", "Class B does not allow dogs."),
+        (BERTHS, "Is there a mooring in winter?", "Class B has a winter mooring."),
         (REFUSED, "Was the permit granted?", "The council granted the permit for the new pier in May."),
         (REFUSED, "Was the permit granted?", "The permit for the new pier was granted."),
         (
@@ -245,6 +264,20 @@ def test_who_did_it_what_was_refused_and_the_unit_are_read(passage: str, questio
         ),
         ("Visitors can enter. Entry is refused to dogs.", "Dogs may not enter.", ""),
         ("The deposit is 40% of the price.", "The deposit is 40 percent.", ""),
+        (BERTHS, "A class C berth costs 155.00 pounds per week.", "supported"),
+        (BERTHS, "Class B costs 108.00 per week.", "supported"),
+        (BERTHS, "Class A does not include power.", "supported"),
+        (BERTHS, "Dogs are not allowed in class C berths.", "supported"),
+        ("Anna sold the boat to Ben in May.", "Ben bought the boat from Anna.", ""),
+        ("Ruth, whom Tom hired in May, paid Ann.", "Tom hired Ruth.", ""),
+        ("The film was written and directed by Roman Holm.", "Roman Holm directed the film.", ""),
+        (
+            "Kelly Holm acts. She starred in Blue Hour, Twins and Old Dogs.",
+            "Kelly Holm starred in Old Dogs.",
+            "",
+        ),
+        ("The machine spins at 1000 turns.", "The machine spins at 1000 turns a minute.", ""),
+        ("Check whether the hose is not kinked.", "Check whether the hose is kinked.", ""),
         ("Ann Weber owes Ruth Holm 40 euros.", "Ruth Holm owes Ann Weber 40 euros.", "unsure"),
     ],
 )
