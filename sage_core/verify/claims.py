@@ -194,6 +194,12 @@ def split_claims(answer: str) -> list[Span]:
     return result
 
 
+def with_question(question: str, answer: str) -> str:
+    """A short answer as a claim: behind its question, without what opens it."""
+    answer = answer.strip()
+    return f"{question.strip().rstrip('?')}: {answer[_opened(answer, 0, len(answer)) :]}"
+
+
 def abstains(answer: str) -> bool:
     """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
     start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))

@@ -19,15 +19,24 @@ from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.answerability import AnswerLocation, locate_answer
-from sage_core.verify.claims import CITATION, MAX_CLAIMS, QUOTED, Claim, split_claims, support, unread_claim
+from sage_core.verify.claims import (
+    CITATION,
+    MAX_CLAIMS,
+    QUOTED,
+    Claim,
+    split_claims,
+    support,
+    unread_claim,
+    with_question,
+)
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.foreign import foreign_claim
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
-from sage_core.verify.support import VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
-from sage_core.verify.words import question_words, stem_list, terms
+from sage_core.verify.support import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
+from sage_core.verify.words import question_words, says_something, stem_list, terms
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 # Words from which on small words decide on the language: of a question, and of an answer. By hand.
@@ -36,6 +45,7 @@ _RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all round
 _LOGIT_CACHE_SIZE = 500  # Logits of the last claims: a stream asks for some again, to show them and to grade.
 _SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only together with its question.
 _NOT_FOUND = 0.05  # Probability where no sentence may answer, or no passage has the answer's words. By hand.
+_OTHER_WORDS = 0.3  # Most of a sentence with words that they lack: it may say it otherwise. By hand.
 _Found = TypeVar("_Found")
 
 
@@ -222,11 +232,15 @@ class LocalJudge:
             return support(claims)  # Whatever else the passages say, they say this.
         answer = CITATION.sub("", answer)
         if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
-            whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
-            probability = support(self.grounding(whole, passages))
-            # The words of other languages are not known well enough to miss one.
-            held = _has_words(passages, answer) or not is_english(whole, _QUESTION_WORDS)
-            return None if probability is None else probability if held else min(probability, _NOT_FOUND)
+            whole = with_question(question, answer)
+            claims = self.grounding(whole, passages)
+            probability = support(claims)
+            # A row may have the unit in its header; of other languages the words are not known well enough.
+            if probability is None or any(c.reason == ROW_REASON for c in claims):
+                return probability
+            if not is_english(whole, _QUESTION_WORDS) or _has_words(passages, answer):
+                return probability
+            return min(probability, _OTHER_WORDS if says_something(answer) else _NOT_FOUND)
         return support(claims)
 
     def affirms(self, question: str, text: str) -> float | None:

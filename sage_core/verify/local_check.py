@@ -38,7 +38,8 @@ VETOED_GRADE = 3.0
 _SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
 _DOUBTFUL = 0.5  # Probability of a statement below which it is likelier unsupported.
 UNANSWERED_BELOW = 0.08
-"""Probability of an answer below which no LLM is asked, where ranking doubts too (`benchmarks/empty.py`)."""
+"""Probability that passages answer below which no LLM is asked, where ranking doubts too
+(`benchmarks/empty.py`), and a doubtful statement counts as unsupported."""
 _ABOUT_THE_TEXT = re.compile(
     r"(?i)\b(?:documents?|texts?|files?|pages?|passages?|articles?|papers?|reports?|summar\w+)\b"
 )
@@ -313,7 +314,7 @@ def _unsupported(mark: AnswerMark, question: str, passages: Sequence[str], judge
     except Exception as error:  # whatever it is: the answer is there, and is not lost
         _log.warning("the local judge failed, the grade stands: %s: %s", type(error).__name__, error)
         return mark
-    if answered is None or answered >= WIDEN_BELOW:
+    if answered is None or answered >= UNANSWERED_BELOW:
         return mark
     reason = f"P(the passages answer the question) = {answered:.2f}: {mark.reason}"
     return replace(mark, support="unsupported", reason=reason)

@@ -10,7 +10,7 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.spans import Span
 from sage_core.verify.answerability import AnswerLocation
-from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
+from sage_core.verify.claims import CITATION, Claim, claims_or_unsure, with_question
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
@@ -173,7 +173,7 @@ def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJ
     if claim.reason == VERBATIM_REASON or (claim.refuted and sentence):
         return claims
     # The passage that holds question and answer, not any that happens to hold the number.
-    whole = judge.grounding(f"{question.strip().rstrip('?')}: {answer.strip()}", passages)
+    whole = judge.grounding(with_question(question, answer), passages)
     best = max(whole, key=lambda c: (c.refuted, c.passage is not None, len(c.text)), default=claim)
     held = judge.supported(question, answer, passages)
     reason = f"read with the question: {best.reason}" if best.reason else ""
