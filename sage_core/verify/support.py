@@ -27,8 +27,8 @@ from sage_core.verify.words import stem_list
 # Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
 """Bound of the entailment model's logit, so that it alone does not decide."""
-# Words of the sentences that a claim is read with, and of one of them; for speed fewer than in training.
-_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45
+# Words of the sentences that a claim is read with, and of one of them; as in training.
+_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 75, 60
 _EVIDENCE_SENTENCES = 4
 _LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
 _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
@@ -100,21 +100,21 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     elif (same := restating(text, about)) is not None:
         reason, least, place = RESTATED_REASON, _RESTATED, (same.passage, same.span)
     claim = Claim(span, text, None, *place, reason, instead)
-    # What is there word for word, or not at all, the model need not read: 25 ms a claim.
+    # What is there word for word, or not at all, the model need not read: 30 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
 
 
-def evidence_text(own: Sequence[str], sentences: Sequence[Sentence], longest: int = _LONGEST_EVIDENCE) -> str:
+def evidence_text(own: Sequence[str], sentences: Sequence[Sentence]) -> str:
     """Sentences as the entailment model reads them beside a claim with these words: in the passages' order.
 
     Of a long one, the part with most of the claim's words.
     """
     ordered = sorted(sentences, key=lambda s: (s.passage, s.span.start))
-    return " ".join(_densest(s.text.split(), set(own), longest) for s in ordered)
+    return " ".join(_densest(s.text.split(), set(own)) for s in ordered)
 
 
-def _densest(words: Sequence[str], own: set[str], longest: int) -> str:
+def _densest(words: Sequence[str], own: set[str], longest: int = _LONGEST_EVIDENCE) -> str:
     """At most so many words in a row, with most of a claim's among them."""
     if len(words) <= longest:
         return " ".join(words)
@@ -203,12 +203,7 @@ def _verbatim(text: str, material: ParsedPassages, quoted: bool) -> bool:
     return there and not _false_quotation(text, material)
 
 
-def find_evidence(
-    own: Sequence[str],
-    material: ParsedPassages,
-    most: int = _EVIDENCE_WORDS,
-    longest: int = _LONGEST_EVIDENCE,
-) -> list[Sentence]:
+def find_evidence(own: Sequence[str], material: ParsedPassages) -> list[Sentence]:
     """The sentences that together hold most of a claim's words, the best first."""
     weights = {word: material.weights.get(word, 0.0) for word in own}  # what is still to be found
     chosen: list[Sentence] = []
@@ -219,8 +214,8 @@ def find_evidence(
         # A short sentence wins over a long one that holds as much.
         size_of = [(_LENGTH_OFFSET + len(s.stems)) ** _LENGTH_POWER for s in rest]
         best = max(range(len(rest)), key=lambda i: (gain[i] / size_of[i], -i))
-        words = min(len(rest[best].text.split()), longest)
-        if gain[best] <= 0 or (chosen and size + words > most):
+        words = min(len(rest[best].text.split()), _LONGEST_EVIDENCE)
+        if gain[best] <= 0 or (chosen and size + words > _EVIDENCE_WORDS):
             break
         sentence = rest.pop(best)
         chosen.append(sentence)

@@ -496,7 +496,7 @@ def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkey
     passage = f"The list names {filler} and the grey heron nests in the reeds near {filler}."
     LocalJudge().grounding("A grey heron has its nest in the reeds.", [passage])
     ((_, evidence),) = read
-    assert "the grey heron nests in the reeds" in evidence and len(evidence.split()) == 45
+    assert "the grey heron nests in the reeds" in evidence and len(evidence.split()) == 60
 
 
 def test_a_code_that_does_not_mean_it_is_contradicted(judge):
