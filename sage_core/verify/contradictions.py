@@ -298,7 +298,7 @@ def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Numb
         there = [n for n in theirs if n.slot == same.slot and n.shown in part]
         rest = set(stem_list(part)).difference(*(stem_list(n.shown) for n in there))
         before |= rest
-        if len(there) > 1:
+        if len(there) > 1 and same in there:  # "From 8:30 to 16:00"
             return None
         if there and (not scored or rest <= words):
             scored.append(((len(words & before), -len(rest - words)), there[0]))
