@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import free_answers
 import judge
 import real_answers
 from real_answers import Case, label
@@ -58,3 +59,12 @@ def test_boards_are_read_in_their_own_formats(tmp_path: Path) -> None:
 
 def test_balanced_accuracy() -> None:
     assert judge.balanced_accuracy([True, True, False, False], [0.9, 0.1, 0.1, 0.1]).startswith("75.0%")
+
+
+def test_saved_free_answers_have_passages_and_what_contradicts_them() -> None:
+    saved = json.loads(free_answers.SAVED.read_text(encoding="utf-8"))
+    assert len(saved["cases"]) == 200 and {c["label"] for c in saved["cases"]} == set(free_answers.RIGHT)
+    for case in saved["cases"]:
+        passages = [saved["passages"][i] for i in case["passages"]]
+        assert passages and bool(case["instead"]) == (case["label"] == "contradicted")
+        assert not case["instead"] or any(case["instead"] in passage for passage in passages)
