@@ -35,7 +35,7 @@ def test_of_the_fixture_most_are_answered_and_few_wrongly() -> None:
             text, _ = ANSWERER.generate(question, [read_document(FIXTURE / document).text])
             said = text.removeprefix("The documents suggest ").partition(":")[0]
             outcomes["right" if said == gold else "wrong" if said in ("yes", "no") else "quoted"] += 1
-    assert outcomes["right"] >= 0.7 * outcomes.total(), outcomes
+    assert outcomes["right"] >= 0.6 * outcomes.total(), outcomes
     assert outcomes["wrong"] <= 0.08 * outcomes.total(), outcomes
 
 
