@@ -115,12 +115,13 @@ class ExtractiveAnswerer:
     """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
-    (``**seven**``). Below ``accept_at`` of ``judge.json`` the sentences beside it are quoted too. Below
-    ``min_probability``, and where a number is asked for and the sentence has none, the answer is "I am not
-    sure." and what a search shows: the three passages likeliest by judge and ranking, each with its place and
-    its likeliest sentence between asterisks. The documents are said not to hold the answer where its
-    probability is below ``absent_below``, no sentence holds half of the question's words and the ranking
-    doubts all passages (`benchmarks/judge.py` says how often falsely). The grade is that probability.
+    (``**seven**``). Below ``accept_at`` of ``judge.json`` the sentences beside it are quoted too. Where the
+    probability is below ``min_probability``, or the sentence lacks the number that is asked for, the answer
+    is "I am not sure." and what a search shows: the three passages likeliest by judge and ranking, each
+    with its place and its likeliest sentence between asterisks. The documents are said not to hold the
+    answer where its probability is below ``absent_below``, no sentence holds half of the question's words
+    and the ranking doubts all passages (`benchmarks/judge.py` says how often falsely). The grade is that
+    probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -220,11 +221,11 @@ class ExtractiveAnswerer:
             return plain_text(formed.text), NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
         weights = weights_among(question_words(question), sentences)
-        ranked = relevance or [0.5 / rank for rank in range(1, len(context) + 1)]
+        ranked = [0.5 / rank for rank in range(1, len(context) + 1)] if relevance is None else relevance
         closest = max(sentences, key=lambda s: share(weights, s.words), default=Sentence("", frozenset()))
         if located is not None:
             unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
-            doubted = max(relevance or (0.0,)) < DOUBTED_BELOW
+            doubted = relevance is None or max(relevance) < DOUBTED_BELOW
             if unlikely and doubted and share(weights, closest.words) < _HALF:
                 return says.no_answer, NO_USAGE
             if located.probability < self.min_probability or not _has_number(question, located.quote):

@@ -51,7 +51,7 @@ _AFTER_RATIO = re.compile(
     r"display|screen|monitor|panel|model|widescreen|resolution)\b"
 )
 _RATIO_REACH = 40  # Characters before a ratio that are looked at: its own word and `_BEFORE_RATIO`'s 20.
-# "Turns a minute" and "twice a day": what counts stands right before it.
+# Right before "a minute" these make it a rate: "1,000 turns a minute", "twice a minute".
 _COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) \Z")
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")

@@ -43,6 +43,7 @@ _MODAL = frozenset(listed("will would can could may might must shall should did 
 _OWNED = frozenset(listed("the a an their his her its our my your this that these those of"))
 _BE = frozenset(listed("is are was were be been being am"))
 _ASIDE = frozenset(listed("also later then first not never always already has have had since still only"))
+_LONGEST_CLAUSE = 120  # Words that are read: each verb is compared with all others.
 _TOKEN = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*|[,]")
 _OPENS = frozenset(
     listed(
@@ -63,7 +64,7 @@ class Deed:
         verb: The stem, or the first one of its line in `_VERBS`.
         agent: Stems of who does it; of "the baker's son" both words. Empty for nobody and for a pronoun.
         others: Stems of whom or what it is done to, and of all else behind it.
-        names: The capitalized words of the agent, without places: "of Leeds".
+        names: The names that stand right before the verb, or behind "by".
         unnamed: Whether the agent is a pronoun.
         given: Whether a pronoun follows the verb.
         shown: The agent and the verb as written.
@@ -110,6 +111,9 @@ def deeds(text: str, known: frozenset[str] = frozenset()) -> tuple[Deed, ...]:
     Args:
         text: A sentence or more.
         known: Verbs that count though their form alone may be a noun, "claims".
+
+    Returns:
+        In order; of a clause those in its first 120 words.
     """
     result: list[Deed] = []
     at = 0
@@ -121,7 +125,7 @@ def deeds(text: str, known: frozenset[str] = frozenset()) -> tuple[Deed, ...]:
 
 
 def _of_clause(text: str, known: Set[str]) -> list[Deed]:
-    tokens = _TOKEN.findall(text)
+    tokens = _TOKEN.findall(text)[:_LONGEST_CLAUSE]
     lower = [t.lower() for t in tokens]
     verbs = [i for i in range(len(tokens)) if _is_verb(lower, i, tokens[i], known)]
     result = []
