@@ -292,20 +292,18 @@ assert run(["train", "corpus"]) == 2
     )
 
 
-# Lines of Python, blank ones and docstrings too. More is a decision: raise a number only together with its reason.
-# Mail, whole tables, warnings and scenes as structure took 300 lines of the plugin, mailboxes 15 of the application.
-# Where to look for a claim in another language took 50 of the plugin, boundaries in any
-# language 150; scripts without spaces and the word of a user's checker took 15 of verify.
-# Quotations of a thread and disclaimers took 75 of the plugin, values between commas 20,
-# short sections and decisions 25.
-# Who did it, refusals, units left out and the same in other order took 90 of verify.
-# Numbers of their part of a sentence, and what a doubtful statement lacks, took 70 lines of verify.
-# Heading, page and source of each mark took 80 of the plugin, 30 of them in verify; citations at every door 45.
-# Who does what to whom, and the no and yes of tables' cells, took 255 of verify.
-BUDGET = {(CORE, *ADAPTERS): 32_590, ("sage_core/verify",): 4_615, (APP,): 16_290}
+# Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
+# takes it from something that leaves in the same change.
+BUDGET = {
+    (CORE, *ADAPTERS): 32_580,
+    ("sage_core/verify",): 4_606,
+    (APP,): 16_288,
+}
+SLACK = 100
 
 
-@pytest.mark.parametrize(("packages", "most"), BUDGET.items(), ids=lambda value: str(value))
-def test_no_package_grows_beyond_its_budget(packages: tuple[str, ...], most: int):
+@pytest.mark.parametrize(("packages", "budget"), BUDGET.items(), ids=lambda value: str(value))
+def test_no_package_grows_and_the_budget_follows_what_leaves(packages: tuple[str, ...], budget: int):
     files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= most
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    assert budget - SLACK <= lines <= budget
