@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml reproduction/pyproject.toml training/pyprojec
 	@$(BIN)/python -c "import torch" 2>/dev/null || echo "1 of 2: torch$(if $(TORCH_INDEX), from $(TORCH_INDEX),; with CUDA on Linux some 6 GB; TORCH_INDEX=... takes a CPU build of 0.9 GB)"
 	@$(BIN)/python -c "import torch" 2>/dev/null || $(subst --quiet,,$(PIP)) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	@echo "2 of 2: sage-rag with all extras, and the tools of the tests"
-	@$(PIP) -e ".[all]" -e reproduction -e training -e packages/sage-rag-models --group dev
+	@$(PIP) -e ".[all]" -e reproduction -e training --group dev
 	touch $@
 
 # Enough for the rooms of the core that need no model of a framework: no torch, no Ray, a minute instead of ten.

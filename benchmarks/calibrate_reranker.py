@@ -2,7 +2,6 @@
 
     python benchmarks/calibrate_reranker.py            # report only
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
-    python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
     python benchmarks/calibrate_reranker.py --leave-out FOLDER   # a calibration for each set, made without it
 
 Every set is there once for every source of scores, which finds its own candidates: all-MiniLM,
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +30,10 @@ from scipy.optimize import minimize
 
 import sage_core.ranking as ranking_package
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.ranking import CrossEncoderReranker, Links, vouch
-from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
+from sage_core.ranking import Links, vouch
+from sage_core.ranking.calibration import FILE
 from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.neighbors import WEIGHT
-from sage_core.ranking.packed import OFFLINE, require_offline_folder
 
 FEATURES = (*MEANING, *WORDS)
 FITTED = (*SETS, "covidqa")
@@ -49,7 +46,7 @@ PACKAGE = Path(ranking_package.__file__).parent
 BUDGETS = (250, 500, 1000)
 RIDGE = 1.0
 CEILING = 0.7
-"""Of the model without a cross-encoder. Fitted, it is .83 to .85 without SQuAD and about .75 without another
+"""Fitted, it is .83 to .85 without SQuAD and about .75 without another
 set, and what is said at the top does not hold on SQuAD."""
 
 
@@ -102,16 +99,6 @@ def examples(dev: DevSet, shown: Sequence[Candidates] | None = None) -> list[Exa
     return [example(c) for c in (dev.candidates if shown is None else shown)]
 
 
-def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranker) -> list[Example]:
-    """The same questions with the cross-encoder's logit as the last feature."""
-    folder = require_offline_folder() if reranker.name == OFFLINE else Path(reranker.name)
-    key = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    return [
-        replace(e, features=np.concatenate([e.features, row[:, None].astype(np.float64)], axis=1))
-        for e, row in zip(found, dev.logits(reranker, key), strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class Fit:
     """A fitted model: ``ceiling * sigmoid(features @ coefficients + intercept)``."""
@@ -128,7 +115,7 @@ class Fit:
 def fit(sets: Sequence[Sequence[Example]], weights: Sequence[float] | None = None) -> Fit:
     """A logistic model with a ceiling, in which every set weighs the same, or as ``weights`` say.
 
-    The ceiling is `CEILING`; with a cross-encoder's logit among the features it is fitted too.
+    The ceiling is `CEILING`.
 
     What is fitted is the probability after neighbors have vouched,
     ``1 - (1 - p) (1 - w p_previous) (1 - w p_next)``, by its likelihood.
@@ -169,10 +156,9 @@ def fit(sets: Sequence[Sequence[Example]], weights: Sequence[float] | None = Non
         return float(value), np.append(gradient, (by_own * own).sum() * (1 - ceiling))
 
     fixed = float(np.log(CEILING / (1 - CEILING)))
-    free = x.shape[1] - 1 > len(FEATURES)
-    start_at = np.concatenate([np.full(x.shape[1] - 1, 2.0), [-6.0, 2.0 if free else fixed]])
+    start_at = np.concatenate([np.full(x.shape[1] - 1, 2.0), [-6.0, fixed]])
     # More likeness is never evidence against: no coefficient is negative.
-    bounds = [*[(0, None)] * (x.shape[1] - 1), (None, None), (None, None) if free else (fixed, fixed)]
+    bounds = [*[(0, None)] * (x.shape[1] - 1), (None, None), (fixed, fixed)]
     result = minimize(loss, start_at, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
     if not result.success:
         raise RuntimeError(f"the fit did not converge: {result.message}")
@@ -367,45 +353,29 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="write the calibration into the package")
     parser.add_argument("--questions", type=int, default=100, help="most questions of a set (default 100)")
-    parser.add_argument("--cross-encoder", metavar="NAME", help="name or folder of a cross-encoder to add")
     parser.add_argument("--leave-out", type=Path, metavar="FOLDER", help="write FOLDER/SET.json for each set")
     arguments = parser.parse_args()
     embedder = MiniLMEmbedder()
     developed = {name: DevSet(name, embedder, max_questions=arguments.questions) for name in FITTED}
-    # A cross-encoder takes long: with it the candidates of one source are read.
-    sources = SOURCES[:1] if arguments.cross_encoder else SOURCES
     content: dict[str, object] = {}
-    last: tuple[str, ...] = ()
     sets: Sets = {
         (n, s): examples(searched_by(d, s))
-        for s in sources
+        for s in SOURCES
         for n, d in developed.items()
         if s != "e5" or n in READ_BY_E5
     }
-    if arguments.cross_encoder:
-        reranker = CrossEncoderReranker(arguments.cross_encoder)
-        sets = {key: crossed(developed[key[0]], found, reranker) for key, found in sets.items()}
-        # The other sources say of the same candidates what they say; the cross-encoder is the same.
-        sets |= {
-            (name, source): said_by(
-                searched_by(developed[name], source), developed[name], sets[name, SOURCES[0]]
-            )
-            for source in SOURCES[1:]
-            for name in (READ_BY_E5 if source == "e5" else developed)
-        }
-        content["cross_encoder"], last = reranker.name, (CROSSED,)
     words = {key: words_only(found) for key, found in sets.items()}
     if arguments.leave_out:
         leave_out(arguments.leave_out, sets, words)
     by_words = fit([words[name, SOURCES[0]] for name in developed])
-    content["with_scores"] = model(fit_sources(sets), (*FEATURES, *last))
-    content["words_only"] = model(by_words, (*WORDS, *last))
+    content["with_scores"] = model(fit_sources(sets), FEATURES)
+    content["words_only"] = model(by_words, WORDS)
     print(json.dumps(content, indent=2) + "\n")
     content["fitted_on"] = {name: len(d.questions) for name, d in developed.items()}
     content["figures"] = report(sets, words)
     print(f"\n{content['figures']}")
     if arguments.write:
-        target = PACKAGE / (CROSSED_FILE if arguments.cross_encoder else FILE)
+        target = PACKAGE / FILE
         target.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print(f"\nwrote {target}")
 
@@ -423,17 +393,6 @@ def leave_out(folder: Path, sets: Sets, words: Sets) -> None:
         }
         Path(folder, f"{left}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print(f"wrote {folder / left}.json: fitted on {', '.join(others)}", flush=True)
-
-
-def said_by(searched: DevSet, dev: DevSet, questions: Sequence[Example]) -> list[Example]:
-    """The questions of ``dev`` with what another search says of the same candidates."""
-    rows = []
-    for i, (candidates, example) in enumerate(zip(dev.candidates, questions, strict=True)):
-        meaning = standardized(searched.similarity[i][candidates.chunks].tolist())
-        features = example.features.copy()
-        features[:, : len(MEANING)] = meaning_matrix(np.zeros(len(features)) if meaning is None else meaning)
-        rows.append(replace(example, features=features))
-    return rows
 
 
 if __name__ == "__main__":

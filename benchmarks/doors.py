@@ -25,9 +25,6 @@ The rows of 256 tokens send four: about as many tokens as a row of ours, and the
 ``--calibrations`` takes the reranker's weights for each set from FOLDER/SET.json, made without that set; else
 they are the package's, fitted on these sets among others.
 
-``--only cross-encoder`` adds a row: of the 256-token chunks that both searches find, 20 ranked by
-sage-minilm, 4 sent.
-
 Documents of a set that are equal are one: of copies ours send one, and the evidence is marked in another.
 
 Each set weighs the same in the mean. Intervals are 95%, of a paired bootstrap over the questions of each set.
@@ -50,7 +47,7 @@ from numpy.typing import NDArray
 
 from sage_app import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.ranking import CrossEncoderReranker, HybridReranker
+from sage_core.ranking import HybridReranker
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -125,8 +122,8 @@ def llamaindex_stock(files: Path, embed: Embedder) -> Any:
     return lambda question: (many.retrieve(question), first.retrieve(question)), node_place
 
 
-def llamaindex_fusion(files: Path, embed: Embedder, model: CrossEncoderReranker | None = None) -> Any:
-    """Chunks of 256 tokens, vector search and BM25 by reciprocal ranks; 20 ranked by a model; top 4."""
+def llamaindex_fusion(files: Path, embed: Embedder) -> Any:
+    """Chunks of 256 tokens, vector search and BM25 by reciprocal ranks; top 4."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.node_parser import SentenceSplitter
     from llama_index.core.retrievers import QueryFusionRetriever
@@ -145,17 +142,9 @@ def llamaindex_fusion(files: Path, embed: Embedder, model: CrossEncoderReranker 
 
     def search(question: str) -> tuple[Any, Any]:
         found = fused.retrieve(question)
-        if model is not None:
-            scores = model.score(question, [node.text for node in found[:20]])
-            found[:20] = [found[i] for i in np.argsort(-np.array(scores), kind="stable")]
         return found, found[:4]
 
     return search, node_place
-
-
-def llamaindex_cross_encoder(files: Path, embed: Embedder) -> Any:
-    """The 20 best of the two searches, ranked by the cross-encoder of ``packages/sage-rag-models``."""
-    return llamaindex_fusion(files, embed, CrossEncoderReranker())
 
 
 def llamaindex_small(files: Path, embed: Embedder) -> Any:
@@ -317,9 +306,6 @@ DOORS: dict[str, Any] = {
     "+ SageCompressor": langchain_compressor,
     "+ SageRetriever, LangChain": langchain_retriever,
 }
-SLOW: dict[str, Any] = {
-    "LlamaIndex: SentenceSplitter(256, 20) with BM25 and a cross-encoder, top 4": llamaindex_cross_encoder
-}
 STOCK = {
     "LlamaIndex, README": LLAMAINDEX,
     "+ SageNodePostprocessor": LLAMAINDEX,
@@ -467,9 +453,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--calibrations", type=Path, metavar="FOLDER", help="weights by set, SET.json")
     parser.add_argument("--output", type=Path, help="a .npz file for the figures of every question")
     options = parser.parse_args(arguments)
-    every = {**DOORS, **SLOW} if options.only else DOORS
     # The stock rows first: they say at how many tokens the others are compared.
-    ordered = sorted(every.items(), key=lambda item: item[0] in STOCK)
+    ordered = sorted(DOORS.items(), key=lambda item: item[0] in STOCK)
     named = {r: o for r, o in ordered if not options.only or any(part in r for part in options.only)}
     rows: Rows = {}
     if options.output and options.output.is_file():
@@ -494,7 +479,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if options.output:
                     figures = {f"{r}/{s}": v for r, f in rows.items() for s, v in f.items()}
                     np.savez(options.output, **figures)
-    rows = {row: rows[row] for row in (*DOORS, *SLOW) if row in rows}
+    rows = {row: rows[row] for row in DOORS if row in rows}
     measured = [name for name in names if all(name in found for found in rows.values())]
     table(rows, measured)
     differences(rows, measured, options.seed)

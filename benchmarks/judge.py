@@ -15,8 +15,8 @@ out, each against its paragraph and two others of its article; made by the rules
 from other text. Spans: SQuAD F1 and exact
 match of the marked answer, squad2_dev16, own paragraph. Beside it, the share of the stems of question or
 claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of all-MiniLM-L6-v2 (of a claim,
-to the best of the eight sentences that share most with it), the bundled cross-encoder, and the hybrid
-reranker, which was calibrated on these very questions among others.
+to the best of the eight sentences that share most with it), and the hybrid reranker,
+which was calibrated on these very questions among others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_app.answers import ExtractiveAnswerer
-from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
+from sage_core import HybridReranker, MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
@@ -126,14 +126,12 @@ def closest(embedder: MiniLMEmbedder, claim: str, evidence: Sequence[str]) -> fl
 def answerability_peers(pairs: Sequence[tuple[str, str, bool]]) -> None:
     """Print the AUROC of others on the same questions."""
     labels = [label for _, _, label in pairs]
-    cosine, cross = MiniLMEmbedder(), CrossEncoderReranker()
-    hybrid = HybridReranker()
+    cosine, hybrid = MiniLMEmbedder(), HybridReranker()
     rows: dict[str, list[float]] = {
         "longest common run": [common_run(q, p) for q, p, _ in pairs],
         "cosine of all-MiniLM": [
             float(cosine.embed_documents([p])[0] @ cosine.embed_query(q)) for q, p, _ in pairs
         ],
-        f"{cross.name}, relevance": [cross.score(q, [p])[0] or 0.0 for q, p, _ in pairs],
         "hybrid, by words": [hybrid.score(q, [p])[0] for q, p, _ in pairs],
     }
     for name, scores in rows.items():

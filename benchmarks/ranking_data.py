@@ -26,7 +26,7 @@ from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from sage_core.embedding.protocol import Embedder
-from sage_core.ranking import BatchReranker, Links, Place, link, vouch
+from sage_core.ranking import Links, Place, link, vouch
 from sage_core.segmentation import Segmenter
 from sage_core.text.header import header_parts, make_headers, with_header
 from sage_core.text.keywords import index_terms
@@ -280,22 +280,6 @@ class DevSet:
             (2 * shared >= wanted).any(axis=1) | (2 * shared.sum(axis=1) >= sizes),
             link(self.places(chunks), longest_gap=0),
         )
-
-    def logits(self, reranker: BatchReranker, key: str) -> list[NDArray[np.float32]]:
-        """A cross-encoder's scores of every question's candidates, from the cache where ``key`` is there.
-
-        It reads them without titles, as the hybrid reranker gives them to it in `Sage`.
-        """
-        asked = [(c.question.text, [self.chunks[int(i)].text for i in c.chunks]) for c in self.candidates]
-        digest = hashlib.sha256("\0".join([key, *(x for q, t in asked for x in (q, *t))]).encode())
-        path = CACHE / f"{self.name}-logits-{digest.hexdigest()[:16]}.npz"
-        if not path.is_file():
-            rows = [np.asarray(reranker.score(q, texts), dtype=np.float32) for q, texts in asked]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(path, logits=np.concatenate(rows))
-        flat = np.load(path)["logits"]
-        ends = np.cumsum([len(texts) for _, texts in asked])
-        return [np.asarray(row, dtype=np.float32) for row in np.split(flat, ends[:-1])]
 
 
 SOURCES = ("all-MiniLM", "LSA", "hashed words", "noise", "e5")

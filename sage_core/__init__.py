@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
     from sage_core.llm import Message, OpenAIChat
     from sage_core.llm.usage import TokenUsage
-    from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
+    from sage_core.ranking import HybridReranker, RemoteReranker, Reranker
     from sage_core.segmentation import Layout, Segmenter
     from sage_core.selection.config import SelectionConfig
     from sage_core.selection.cut import Selection, select
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallableCounter",
-    "CrossEncoderReranker",
     "Embedder",
     "FeedbackConfig",
     "FeedbackResult",
@@ -68,7 +67,7 @@ _HOMES = {
     "feedback": "FeedbackConfig FeedbackResult Verdict",
     "llm": "Message OpenAIChat",
     "llm.usage": "TokenUsage",
-    "ranking": "CrossEncoderReranker HybridReranker RemoteReranker Reranker",
+    "ranking": "HybridReranker RemoteReranker Reranker",
     "segmentation": "Layout Segmenter",
     "selection.config": "SelectionConfig",
     "selection.cut": "Selection select",

@@ -43,7 +43,7 @@ class SageSettings:
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> settings = SageSettings(segmenter={"target_tokens": 60}, reranker="hybrid+sage-minilm")
+        >>> settings = SageSettings(segmenter={"target_tokens": 60}, reranker="none")
         >>> path = settings.save(Path(tempfile.mkdtemp()) / "settings.json")
         >>> SageSettings.load(path) == settings
         True

@@ -83,10 +83,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         ['a', 'b']
 
     Attributes:
-        reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"hybrid+sage-minilm"``,
-            ``"sage-minilm"``, any cross-encoder's name or folder); or a LangChain
-            `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor that
-            writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
+        reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"none"``); or a
+            LangChain `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor
+            that writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
             probability of the search's scores, of whatever embedding model, and the words shared; it loads
             no model. None: no reranker, as in LlamaIndex; the scores that are there are selected on, under
             ``score_key``, else ``search_score_key``, else ``"score"``.

@@ -118,10 +118,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     reranker: Any = Field(
         default="hybrid",
         description="'hybrid': the retriever's scores and the words shared, as one probability, without a "
-        "model; 'hybrid+sage-minilm': with that of sage-rag-models. Any other name: a cross-encoder. None: "
-        "select on the scores that are there, as after another reranker. Or a "
-        "`sage_core.ranking.Reranker` object, or a reranker of LlamaIndex's own, whose top_n then does not "
-        "matter.",
+        "model. None: select on the scores that are there, as after another reranker. Or an object with "
+        "score(query, texts) and a scale (`sage_core.ranking.Reranker`), or a reranker of LlamaIndex's "
+        "own, whose top_n then does not matter.",
     )
     scale: ScaleName = Field(
         default="auto",
@@ -158,9 +157,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="After reranking, note the old score in the metadata of a copy of the node, "
         "kept out of embeddings and prompts.",
     )
-    device: str | None = Field(
-        default=None, description="Where a cross-encoder given by name runs: 'cpu', 'cuda'. None: it chooses."
-    )
 
     _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
@@ -173,7 +169,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         "model": "use `reranker`",
         "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection",
         "trust_remote_code": "code from a model repository is never run",
-        "cross_encoder_kwargs": "pass a CrossEncoderReranker object from sage_core.ranking",
     }
 
     @classmethod
@@ -214,23 +209,19 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _prepare(self) -> Self:
         """Make the reranker (cheap: models are loaded on first use)."""
         # Every assignment validates: a reranker made anew with it would load its model again.
-        made_from = (id(self.reranker), self.device, self.scale)
+        made_from = (id(self.reranker), self.scale)
         if made_from != self._made_from:
-            named = isinstance(self.reranker, str)
-            if self.device is not None and not named:
-                raise InputError("device is for a cross-encoder given by name; a reranker object has its own")
-            self._scorer = self._make_reranker() if named else self._adopted()
+            self._scorer = self._adopted()
             self._made_from = made_from
         return self
 
     def _adopted(self) -> Reranker | PostprocessorScores | None:
         if isinstance(self.reranker, BaseNodePostprocessor):
             return PostprocessorScores(self.reranker, self.scale)
+        if isinstance(self.reranker, str):
+            return named_reranker(self.reranker)
         reranker: Reranker | None = self.reranker
         return reranker
-
-    def _make_reranker(self) -> Reranker:
-        return named_reranker(self.reranker, device=self.device)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """Score the nodes, leaving out repetitions only: by the reranker, or by the scores they have.

@@ -1,8 +1,8 @@
 """Train the model that says whether a text says yes to a question, or supports a claim.
 
-    python training/train_entailment.py --output entailment/ --install
+    python training/train_entailment.py --start CROSS_ENCODER --output entailment/ --install
 
-It is the cross-encoder of sage-rag-models with its own weights in the upper layers and one logit on the
+It is the reader's cross-encoder with its own weights in the upper layers and one logit on the
 first position; the word embeddings and the lowest layers are those of the reader. Stored as its difference
 from all-MiniLM-L6-v2. Data: questions for yes or no (``train/yesno``), claims that people checked
 (``train/grounding`` but for BEGIN, of which `fit_grounding.py` learns how much the model may say) and the
@@ -33,15 +33,14 @@ import torch
 from fit_grounding import lines
 from fit_judge import auroc, logistic
 from judge_examples import Maker, prepared
+from pair_network import Network, padded
 from sage_train.folders import save_difference
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
-from train_judge import Network, padded
 from train_reader import FROZEN, LONGEST, WARM_UP, batches
 
 from sage_app.answers.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
-from sage_core.ranking.packed import require_offline_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER, Entailment
@@ -257,7 +256,7 @@ def probability(model: Entailment, held: Sequence[Pair]) -> list[float]:
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", type=Path, help="a cross-encoder; sage-minilm where left out")
+    parser.add_argument("--start", type=Path, required=True, help="folder of a cross-encoder")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--install", action="store_true", help="put weights and numbers into the package")
@@ -268,7 +267,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(SEED)
     every = list(pairs(arguments.data, arguments.output / "bundle.pickle"))
-    chance, trainer = random.Random(SEED), Trainer(arguments.start or require_offline_folder())
+    chance, trainer = random.Random(SEED), Trainer(arguments.start)
     held = [pair for pair in every if pair.held_out]
     follow = {kind: chance.sample(own, min(150, len(own))) for kind, own in _by_kind(held).items()}
     steps: list[tuple[list[Pair], float]] = []

@@ -1,9 +1,9 @@
 """Train the reader, which finds the words that answer a question in a passage.
 
-    python training/train_reader.py --output reader/ --install
+    python training/train_reader.py --start CROSS_ENCODER --output reader/ --install
 
-It is the cross-encoder of sage-rag-models with its own weights in the upper layers and its own head on every
-token; stored as its difference from all-MiniLM-L6-v2, in 4 bits. Data:
+It is a cross-encoder (a BERT of six layers, trained from all-MiniLM-L6-v2) with its own weights in the upper
+layers and its own head on every token; stored as its difference from all-MiniLM-L6-v2, in 4 bits. Data:
 ``reader_qa`` and ``qamr`` of the training data, with the questions of some articles left out to follow the
 training, and in the second run questions made of plain text (`cloze.py`). The loss is the cross-entropy of
 the first and the last token of the answer. In each run the learning rate rises, then falls in a straight
@@ -29,14 +29,13 @@ from typing import Any
 
 import torch
 from cloze import cloze_questions
+from pair_network import Network, padded
 from sage_train.folders import save_difference
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from train_judge import Network, padded
 
 from sage_core.embedding.encoder import WORDS
-from sage_core.ranking.packed import require_offline_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.reader import FOLDER
 
@@ -291,7 +290,7 @@ def _bare(text: str) -> list[str]:
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", type=Path, help="a cross-encoder; sage-minilm where left out")
+    parser.add_argument("--start", type=Path, required=True, help="folder of a cross-encoder")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--install", action="store_true", help="put the weights into the package")
@@ -301,7 +300,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     arguments.output.mkdir(parents=True, exist_ok=True)
     every = list(questions(arguments.data))
-    start = arguments.start or require_offline_folder()
+    start = arguments.start
     reader = Reader(start)
     checkpoint, done, first = arguments.output / "checkpoint.pt", 0, 0
     if checkpoint.exists():

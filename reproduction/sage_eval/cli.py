@@ -141,8 +141,7 @@ def run(
     reranker: Annotated[
         str | None,
         typer.Option(
-            help="Reranker of rows that name none: hybrid, sage-minilm, or a cross-encoder by "
-            "name or folder.",
+            help="Reranker of rows that name none: hybrid, or a cross-encoder by name or folder.",
             metavar="NAME",
             show_default="hybrid",
         ),

@@ -13,7 +13,6 @@ from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.llm.transport import OPENAI_URL, api_key, redact_url, server_url
-from sage_core.ranking import named_reranker
 from sage_eval.datasets import dataset_names, load_dataset
 from sage_eval.datasets.load import PREFIX
 from sage_eval.experiment import Experiment, Row
@@ -170,7 +169,7 @@ class RunOptions:
         base_url: Server of the OpenAI-compatible embeddings, as it is the LLM's; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
         offline: Ask no server for embeddings.
-        reranker: Name of the reranker where a row names none (`named_reranker`); None for ``"hybrid"``.
+        reranker: Name of the reranker where a row names none (`make_reranker`); None for ``"hybrid"``.
         whole_text: What answers questions about the text as a whole in the SAGE rows: a method without
             retrieval (``whole_text`` of `make_method`); None for SAGE itself.
         row_readers: Reading model by row, for rows that need one of their own.
@@ -238,14 +237,14 @@ class MethodMaker:
 
     def __init__(self, reader: Reader, embedder: Embedder, options: RunOptions | None = None) -> None:
         from sage_eval.methods import SharedWork
-        from sage_eval.retrievers import CachedEmbedder
+        from sage_eval.retrievers import CachedEmbedder, make_reranker
 
         self._options = options if options is not None else RunOptions()
         self._reader = reader
         self._embedder = CachedEmbedder(embedder, self._options.cache)
         self._shared = SharedWork()
         name = self._options.reranker
-        self._reranker = None if name is None else named_reranker(name)
+        self._reranker = None if name is None else make_reranker(name)
 
     def alone(self) -> MethodMaker:
         """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""

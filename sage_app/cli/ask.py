@@ -105,8 +105,7 @@ def ask(
     reranker: Annotated[
         str | None,
         cli.option(
-            "hybrid; hybrid+sage-minilm, with that of sage-rag-models (slower); or a cross-encoder's "
-            "name or folder.",
+            "hybrid; none, the order of the search.",
             "NAME",
             "hybrid",
         ),

@@ -82,7 +82,7 @@ def tune(
             "--reranker",
             help="Compare this reranker; repeat it.",
             metavar="NAME",
-            show_default="hybrid, none, and hybrid+sage-minilm where sage-rag-models is installed",
+            show_default="hybrid and none",
         ),
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,

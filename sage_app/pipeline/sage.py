@@ -101,7 +101,7 @@ class Sage:
             methods = ("embed_query", "embed_documents")
             check_part("embedder", embedder, methods, "MiniLMEmbedder(), or its name")
         if not isinstance(reranker, str):
-            check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
+            check_part("reranker", reranker, ("score",), "HybridReranker(), or its name")
         check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
         check_part("counter", counter, ("count_many",), "get_counter('words')")
         if config is not None and not isinstance(config, SageConfig):

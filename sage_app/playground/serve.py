@@ -35,7 +35,7 @@ from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.errors import InputError, SageError, StoreError
 from sage_core.inspecting.page import whole_page
-from sage_core.ranking.named import HYBRID, offline_rerankers
+from sage_core.ranking.named import HYBRID, NONE
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -306,7 +306,7 @@ class Workbench:
 
     def _offered(self) -> list[str]:
         """Names of rerankers; that of the settings first."""
-        return list(dict.fromkeys([self.settings.reranker, HYBRID, *offline_rerankers()]))
+        return list(dict.fromkeys([self.settings.reranker, HYBRID, NONE]))
 
     def _chosen(self, data: Any) -> SageSettings:
         """The settings of a question, as the page has them."""

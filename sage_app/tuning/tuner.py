@@ -43,7 +43,7 @@ from sage_core._checks import check_float, check_int
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking import named_reranker
-from sage_core.ranking.named import offline_rerankers
+from sage_core.ranking.named import HYBRID, NONE
 from sage_core.segmentation.limits import SIZES, TOPIC
 from sage_core.selection import ExpectedF, FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig, TopP
 from sage_core.selection.rules import rule_to_data
@@ -270,7 +270,7 @@ class TuneOptions:
     base: SageSettings = field(default_factory=SageSettings)
     # What is most likely to win comes first, should time run out.
     targets: tuple[int | str, ...] = (100, "sentence", "topic", 150, "section")
-    rerankers: tuple[str, ...] = field(default_factory=offline_rerankers)
+    rerankers: tuple[str, ...] = (HYBRID, NONE)
 
     def __post_init__(self) -> None:
         check_float("minutes", self.minutes, minimum=0.1, maximum=1440)

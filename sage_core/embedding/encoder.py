@@ -1,4 +1,4 @@
-"""The forward pass of a BERT in numpy: of the bundled embedder, the cross-encoder and the local judge.
+"""The forward pass of a BERT in numpy: of the bundled embedder and the local judge.
 
 No padding is computed: the tokens of a pass stand one after the other through the dense layers, and texts
 of one length attend together. Texts are sorted by length and a pass holds a bounded number of tokens, so

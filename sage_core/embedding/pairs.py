@@ -1,4 +1,4 @@
-"""A small BERT that reads two texts together: the base of cross-encoder, reader and entailment model."""
+"""A small BERT that reads two texts together: the base of reader and entailment model."""
 
 from __future__ import annotations
 

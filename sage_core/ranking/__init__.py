@@ -1,7 +1,6 @@
 """Rerankers: what scores candidates against a question."""
 
 from sage_core.ranking.calibration import Calibration
-from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.links import (
     Edge,
@@ -19,9 +18,7 @@ from sage_core.ranking.links import (
 from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
-    BatchReranker,
     Ranked,
-    Request,
     Reranker,
     ScoreAwareReranker,
     arank,
@@ -34,9 +31,7 @@ from sage_core.ranking.remote import RemoteReranker
 from sage_core.ranking.similarity import SimilarityReranker
 
 __all__ = [
-    "BatchReranker",
     "Calibration",
-    "CrossEncoderReranker",
     "Edge",
     "HybridReranker",
     "Links",
@@ -45,7 +40,6 @@ __all__ = [
     "Place",
     "Ranked",
     "RemoteReranker",
-    "Request",
     "Reranker",
     "ScoreAwareReranker",
     "SimilarityReranker",

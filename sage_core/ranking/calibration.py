@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from sage_core.errors import ModelError
 from sage_core.ranking.features import MEANING, WORDS
 
-CROSSED = "cross_encoder"
-"""Name of the feature that is a cross-encoder's logit."""
-
 FILE = "calibration.json"
-CROSSED_FILE = "calibration_cross_encoder.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +51,27 @@ class Calibration:
     Attributes:
         with_scores: Over the standardized scores of a search and the words.
         words_only: Over the words, where there are no scores.
-        cross_encoder: Name of the cross-encoder whose logit is the last feature of both; None for none.
     """
 
     with_scores: Logistic
     words_only: Logistic
-    cross_encoder: str | None = None
 
     @classmethod
-    def load(cls, path: Path | None = None, *, crossed: bool = False) -> Calibration:
+    def load(cls, path: Path | None = None) -> Calibration:
         """Read a calibration.
 
         Args:
             path: The file; None for the package's.
-            crossed: Whether the logit of a cross-encoder is among the features.
 
         Raises:
             ModelError: For a file that cannot be read or was fitted on other features.
         """
-        last = (CROSSED,) if crossed else ()
         try:
-            source = path or resources.files("sage_core.ranking").joinpath(CROSSED_FILE if crossed else FILE)
+            source = path or resources.files("sage_core.ranking").joinpath(FILE)
             data = json.loads(source.read_text(encoding="utf-8"))
             return cls(
-                _read(data["with_scores"], (*MEANING, *WORDS, *last)),
-                _read(data["words_only"], (*WORDS, *last)),
-                str(data["cross_encoder"]) if crossed else None,
+                _read(data["with_scores"], (*MEANING, *WORDS)),
+                _read(data["words_only"], WORDS),
             )
         except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(

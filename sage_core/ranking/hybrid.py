@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import logging
 import re
 import threading
 import unicodedata
@@ -16,19 +15,16 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sage_core._checks import check_part
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import Compared, meaning_matrix, standardized, word_matrix
-from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
+from sage_core.ranking.protocol import check_request, check_search_scores
 from sage_core.selection import Scale
 from sage_core.selection.rules import EMPTY_BELOW, EMPTY_FROM
 from sage_core.text.keywords import words
 from sage_core.text.language import is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import BertCounter
-
-logger = logging.getLogger(__name__)
 
 V = TypeVar("V")
 
@@ -89,9 +85,6 @@ class HybridReranker:
         (True, True)
 
     Args:
-        cross_encoder: Its logit joins the similarities: `CrossEncoderReranker()`, sage-minilm, for which
-            the package's calibration is made. It reads every candidate with the question, which takes far
-            longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
         cache_size: Most texts whose words are cached, about 2 KB for 100 tokens.
 
@@ -101,37 +94,16 @@ class HybridReranker:
     """
 
     scale: Scale = "probability"
+    name = "hybrid"
     takes_scores = True
     takes_headers = True
 
-    def __init__(
-        self,
-        *,
-        cross_encoder: BatchReranker | None = None,
-        calibration: Path | str | None = None,
-        cache_size: int = 4_096,
-    ) -> None:
-        check_part("cross_encoder", cross_encoder, ("score", "score_many"), "CrossEncoderReranker()")
-        self._cross = cross_encoder
-        self._calibration = Calibration.load(
-            Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
-        )
+    def __init__(self, *, calibration: Path | str | None = None, cache_size: int = 4_096) -> None:
+        self._calibration = Calibration.load(Path(calibration) if calibration is not None else None)
         self._words: LRUCache[list[Compared]] = LRUCache(cache_size)
-        if cross_encoder is not None and cross_encoder.name != self._calibration.cross_encoder:
-            logger.warning(
-                "probabilities are calibrated for %s, not for %s",
-                self._calibration.cross_encoder,
-                cross_encoder.name,
-            )
-
-    @property
-    def name(self) -> str:
-        """``hybrid``, and its cross-encoder."""
-        return "hybrid" if self._cross is None else f"hybrid({self._cross.name})"
 
     def __repr__(self) -> str:
-        cross = f"cross_encoder={self._cross!r}" if self._cross is not None else ""
-        return f"{type(self).__name__}({cross})"
+        return f"{type(self).__name__}()"
 
     def score(
         self,
@@ -178,10 +150,6 @@ class HybridReranker:
         if meaning is not None:
             features = np.hstack([meaning_matrix(np.repeat(meaning[filled], sizes)), features])
             model = self._calibration.with_scores
-        if self._cross is not None:
-            # Its own `score` shares batches between simultaneous questions.
-            logits = checked_scores(self._cross.name, self._cross.score(query, listed), len(listed))
-            features = np.column_stack([features, np.repeat(logits, sizes)])
         firsts = np.cumsum([0, *sizes[:-1]])
         best = np.maximum.reduceat(model.probability(features), firsts)
         if not _comparable(query, listed):

@@ -16,8 +16,7 @@ from sage_core.selection.scales import Scale, plain_scores, rank_order
 class Reranker(Protocol):
     """Scores texts against a question; higher is more relevant.
 
-    A reranker may also have ``async def ascore(query, texts)``, used by `ascore`, and
-    ``score_many(requests)``, used to share batches between simultaneous questions.
+    A reranker may also have ``async def ascore(query, texts)``, used by `ascore`.
 
     Examples:
         >>> class ByLength:
@@ -42,27 +41,6 @@ class Reranker(Protocol):
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score per text, in the order of ``texts``. NaN where the model gave none."""
-        ...
-
-
-class Request(NamedTuple):
-    """One question and its candidates, for rerankers that score several questions at once.
-
-    Examples:
-        >>> Request("Why?", ["Because."]).texts
-        ['Because.']
-    """
-
-    query: str
-    texts: Sequence[str]
-
-
-@runtime_checkable
-class BatchReranker(Reranker, Protocol):
-    """A reranker that puts the candidates of several questions into the same batches."""
-
-    def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
-        """For each request, what `Reranker.score` would give."""
         ...
 
 

@@ -38,7 +38,6 @@ NEEDS = {
 WITHOUT = {
     "Answerer",
     "StreamingAnswerer",
-    "BatchReranker",
     "Store",
     "InputError",
     "ModelError",

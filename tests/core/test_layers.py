@@ -295,9 +295,9 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 32_580,
+    (CORE, *ADAPTERS): 32_189,
     ("sage_core/verify",): 4_606,
-    (APP,): 16_288,
+    (APP,): 16_287,
 }
 SLACK = 100
 

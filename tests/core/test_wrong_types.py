@@ -13,7 +13,7 @@ from sage_app import ExtractiveAnswerer, LLMAnswerer, Sage, SageConfig
 from sage_core import FeedbackConfig, Layout, OpenAIChat, Segmenter, select
 from sage_core.errors import InputError
 from sage_core.llm.prompting import question_text
-from sage_core.ranking import HybridReranker, arank, rank
+from sage_core.ranking import arank, rank
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection import SelectionConfig
 from sage_core.selection.scales import rank_order
@@ -108,7 +108,6 @@ class TestScoresOfARerankerOfOnesOwn:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: HybridReranker(cross_encoder="sage-minilm"),
         lambda: ExtractiveAnswerer("all-MiniLM-L6-v2"),
         lambda: LLMAnswerer("gpt-4o-mini"),
         lambda: LLMAnswerer(None),
@@ -116,5 +115,5 @@ class TestScoresOfARerankerOfOnesOwn:
     ],
 )
 def test_the_name_of_a_model_is_no_model(make: Callable[[], object]) -> None:
-    with pytest.raises(InputError, match=r"cross_encoder|embedder|chat|critic"):
+    with pytest.raises(InputError, match=r"embedder|chat|critic"):
         make()

@@ -200,7 +200,7 @@ class TestScoresOfOthers:
         pytest.importorskip("sentence_transformers")
         from llama_index.core.postprocessor import SentenceTransformerRerank
 
-        from tests.core.ranking.test_ranking_cross_encoder import save_model
+        from tests.fakes.cross_encoder import save_model
 
         folder = str(save_model(tmp_path))
         nodes = FixedRetriever(*[0.5] * 6).retrieve("q")

@@ -16,8 +16,8 @@ import sage_llamaindex
 from sage_app import Sage
 from sage_app.cli.main import run
 from sage_core.embedding import named_embedder
-from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, named_reranker
+from sage_core.errors import InputError, ModelError
+from sage_core.ranking import HybridReranker, RemoteReranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageChain, SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -28,7 +28,7 @@ from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
 @pytest.mark.parametrize(
     "reranker",
-    [HybridReranker(), CrossEncoderReranker("sage-minilm"), RemoteReranker("http://127.0.0.1:1")],
+    [HybridReranker(), RemoteReranker("http://127.0.0.1:1")],
     ids=lambda r: type(r).__name__,
 )
 def test_the_question_comes_before_the_texts(reranker: HybridReranker) -> None:
@@ -50,18 +50,13 @@ DOORS = {
     ("name", "named"),
     [
         ("hybird", "'hybrid'"),
-        ("sage-minlm", "'sage-minilm'"),
-        ("/no/such/model", "/no/such"),
+        ("BAAI/bge-reranker-base", "'BAAI/bge-reranker-base'.*object"),
         (" ", "reranker"),
     ],
 )
 def test_a_misspelt_reranker_is_told_with_the_right_name(make: Any, name: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         make(name)
-
-
-def test_names_of_the_hub_are_names() -> None:
-    assert named_reranker("cross-encoder/ms-marco-MiniLM-L6-v2").scale == "logit"
 
 
 @pytest.mark.parametrize(
@@ -168,16 +163,6 @@ def test_errors_of_fields_are_one_line_of_our_own(make: Any, named: str) -> None
 def test_a_name_that_is_not_there(package: Any) -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         package.Nothing  # noqa: B018
-
-
-@pytest.mark.parametrize("make", [SageCompressor, SageNodePostprocessor])
-def test_missing_packages_are_told_when_the_parts_are_made(
-    monkeypatch: pytest.MonkeyPatch, make: Any
-) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises((MissingExtraError, ValueError), match=r"sage-rag\[models\]"):
-        make(reranker="some/model")
-    assert make(reranker="sage-minilm"), "what needs no model needs no package"
 
 
 def test_words_without_quotes(capsys: pytest.CaptureFixture[str]) -> None:

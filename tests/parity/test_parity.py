@@ -242,7 +242,7 @@ def test_the_same_trace(script: Script, awaited: bool) -> None:
     assert outline(through_langchain(script, awaited)) == outline(expected)
 
 
-@pytest.mark.parametrize("name", ["hybrid", "sage-minilm"])
+@pytest.mark.parametrize("name", ["hybrid", "none"])
 def test_a_reranker_by_name_is_the_same_one_through_every_door(name, tmp_path):
     query = "Who keeps record number 5?"
     with Sage(tmp_path / "store", reranker=name) as sage:

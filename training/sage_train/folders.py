@@ -12,21 +12,7 @@ import numpy as np
 
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.ops import Floats, Tensors
-from sage_core.embedding.sentence_transformer import quiet_loading
 from sage_core.embedding.storage import CONFIG_FILE, FORMAT, MODEL_FILE, SCALE, load_folder
-from sage_core.ranking.packed import KIND
-
-_SETTINGS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "hidden_act",
-)
 
 
 def save_folder(
@@ -119,22 +105,3 @@ def save_difference(
     steps = {name: step(name) for name in matrices if name in start}
     tables = [name for name in matrices if name not in start]
     save_folder(folder, {**config, "difference_from": MINILM.name}, own, tables=tables, steps=steps)
-
-
-def pack(source: Path, target: Path, about: dict[str, Any] | None = None) -> None:
-    """Write a trained cross-encoder as a packed folder, a quarter of its size.
-
-    Args:
-        source: A folder of transformers with a BERT for sequence classification with one output, on the
-            uncased English vocabulary.
-        target: Where to write ``model.safetensors`` and ``config.json``.
-        about: Added to the configuration, for the record.
-    """
-    from transformers import AutoModelForSequenceClassification
-
-    with quiet_loading():
-        model = AutoModelForSequenceClassification.from_pretrained(source, use_safetensors=True)
-    tensors = {name: value.float().numpy() for name, value in model.state_dict().items()}
-    tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 1]
-    bert = {name: getattr(model.config, name) for name in _SETTINGS}
-    save_folder(target, {**(about or {}), "kind": KIND, "bert": bert}, tensors, tables=tables)

@@ -11,11 +11,12 @@ from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
-from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
+from sage_core.ranking import HybridReranker, Reranker
+from sage_core.ranking.named import HYBRID
 from sage_eval.records import PieceIndex
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
+from sage_eval.retrievers.cross_encoder import CrossEncoderReranker
 from sage_eval.retrievers.dense import (
     DPR_CONTEXT_MODEL,
     DPR_QUESTION_MODEL,
@@ -126,8 +127,8 @@ class ModelPool:
     def _make_reranker(self, spec: Spec) -> Reranker:
         settings = Settings(spec, "reranker")
         reranker: Reranker
-        if settings.kind in (HYBRID, HYBRID_CROSSED):
-            reranker = named_reranker(settings.kind)
+        if settings.kind == HYBRID:
+            reranker = HybridReranker()
         elif settings.kind == "cross-encoder":
             reranker = CrossEncoderReranker(
                 settings.need("model", str),
@@ -136,9 +137,7 @@ class ModelPool:
                 max_length=settings.take("max_length", int),
             )
         else:
-            raise InputError(
-                f"unknown reranker {settings.kind!r}: one of {HYBRID}, {HYBRID_CROSSED}, cross-encoder"
-            )
+            raise InputError(f"unknown reranker {settings.kind!r}: one of {HYBRID}, cross-encoder")
         settings.end()
         return reranker
 
@@ -260,6 +259,6 @@ def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
 
 def _reranker_spec(name: str) -> dict[str, str]:
     """The configuration that a reranker's name is short for."""
-    if name in (HYBRID, HYBRID_CROSSED):
+    if name == HYBRID:
         return {"kind": name}
     return {"kind": "cross-encoder", "model": name}

@@ -321,23 +321,6 @@ def test_slow_chunks_leave_time_for_the_other_stages(monkeypatch: pytest.MonkeyP
     assert {"no reranker", "without context"} <= {c.variant.name for c in found.comparisons}
 
 
-@pytest.mark.slow
-def test_a_slow_variant_comes_after_the_quick_ones() -> None:
-    documents = corpus(4)
-    options = TuneOptions(targets=(), rerankers=("sage-minilm", "none"))
-    begun: list[str] = []
-
-    def note(state: tuning.TuneProgress) -> None:
-        if state.stage == "ranking" and state.variant not in begun:
-            begun.append(state.variant)
-        if state.variant == "reranker sage-minilm":
-            raise KeyboardInterrupt
-
-    found = tune(documents, asked(documents, 5), HashEmbedder(), options, progress=note)
-    assert begun[-3:] == ["no reranker", "without context", "reranker sage-minilm"]
-    assert {"no reranker", "without context"} <= {c.variant.name for c in found.comparisons}
-
-
 def test_an_interrupt_keeps_what_was_compared() -> None:
     documents = corpus(4)
     seen: list[str] = []

@@ -315,17 +315,15 @@ def test_no_similarity_makes_a_chunk_certain():
     calibration = Logistic((1.0, 0.0, 0.0), 0.0, ceiling=0.8)
     features = np.array([[0.0, 0, 0], [1e6, 0, 0]])
     np.testing.assert_allclose(calibration.probability(features), [0.4, 0.8])
-    for crossed in (False, True):
-        loaded = Calibration.load(crossed=crossed)
-        for model in (loaded.with_scores, loaded.words_only):
-            assert 0.5 < model.ceiling <= 1
+    loaded = Calibration.load()
+    for model in (loaded.with_scores, loaded.words_only):
+        assert 0.5 < model.ceiling <= 1
 
 
 def test_better_evidence_never_lowers_the_probability():
-    for crossed in (False, True):
-        loaded = Calibration.load(crossed=crossed)
-        for model in (loaded.with_scores, loaded.words_only):
-            assert min(model.coefficients) >= 0 < sum(model.coefficients)
+    loaded = Calibration.load()
+    for model in (loaded.with_scores, loaded.words_only):
+        assert min(model.coefficients) >= 0 < sum(model.coefficients)
 
 
 def test_calibrations_that_cannot_be_used(tmp_path):

@@ -23,7 +23,7 @@ def tiny(folder: Path, name: str, labels: dict[int, str] | None = None) -> str:
     """A BERT with random weights and the bundled tokenizer, saved in a folder."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from tests.core.ranking.test_ranking_cross_encoder import save_model
+    from tests.fakes.cross_encoder import save_model
 
     save_model(folder, labels=len(labels or {0: "", 1: ""}))
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -72,7 +72,7 @@ def test_a_token_classifier_as_lettucedetect(tmp_path: Path) -> None:
 
 def tiny_t5(folder: Path, name: str) -> Any:
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
-    from tests.core.ranking.test_ranking_cross_encoder import save_model
+    from tests.fakes.cross_encoder import save_model
 
     save_model(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
