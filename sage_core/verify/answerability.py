@@ -214,9 +214,9 @@ def _answer_place(
 
 
 def _asks_otherwise(question: str, sentence: Sentence) -> bool:
-    """Whether a sentence denies a word of the question, has its opposite, or has another number."""
+    """Whether a sentence has another number than the question."""
     other, _ = differences(question, sentence)
-    return any(said.startswith("not ") == instead.startswith("not ") for said, instead in other.values())
+    return bool(other)
 
 
 def _against(question: str, window: Window, sentence: Sentence) -> float:

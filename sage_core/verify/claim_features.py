@@ -18,7 +18,7 @@ from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.passages import ParsedPassages, Sentence
 from sage_core.verify.quantities import missing, quantities
-from sage_core.verify.words import stem_list, terms
+from sage_core.verify.words import DENIAL, stem_list
 
 NAMES = (
     "quantities_missing",
@@ -72,10 +72,7 @@ def rule_features(
     claimed = quantities(text)
     everywhere = [q for s in sentences for q in quantities(s.text)]
     absent = missing(claimed, everywhere)
-    claim_terms = terms(text)
-    window_terms = [terms(s.text) for s in window]
-    denied = any(t.sign < 0 for t in claim_terms)
-    denied_there = any(t.sign < 0 for own_terms in window_terms for t in own_terms)
+    denied_there = any(DENIAL.search(s.text) for s in window)
     known = {w for s in sentences for w in s.stems}
     families = {w[:_FAMILY] for w in known if len(w) >= _FAMILY}
     unknown = {w for w in own if w not in known}
@@ -87,7 +84,7 @@ def rule_features(
         float(absent > 0),
         float(contradicted),
         float(verbatim),
-        float(denied and not denied_there),
+        float(DENIAL.search(text) is not None and not denied_there),
         replaced,
         exchanged,
         related / len(set(own)),

@@ -1,4 +1,4 @@
-"""What passages say in place of what a claim says: another number, name or cell, the opposite, a denial."""
+"""What passages say in place of what a claim says: another number, another cell, a denial."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from functools import lru_cache
 from sage_core.text.blocks import points_back
 from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
-from sage_core.verify.passages import Cell, ParsedPassages, Sentence, flat_words
-from sage_core.verify.quantities import Quantity, missing, quantities
-from sage_core.verify.roles import deeds
-from sage_core.verify.words import DATES, SURE_PREDICATE, contrary, stem_list, terms
+from sage_core.verify.passages import Cell, ParsedPassages, Sentence
+from sage_core.verify.quantities import NUMBER_WORDS, Quantity, missing, quantities
+from sage_core.verify.words import DENIAL, stem_list
 
 # All chosen by hand.
 _SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
 _RIVAL = 0.2  # A sentence with so much less of them than the best one is about something else.
 _SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
-_SAME_DEED = 0.75  # Weighted share of a claim's words without its names, where another name did it.
 _ROUNDED = 0.05  # Relative difference below which one number is the other, rounded.
 _CELL_WORDS = 4  # A cell of more words is a text, not a value of its column.
 _UNEXPLAINED = 1  # Words of a claim beside those of its row and `_OF_ROWS`.
@@ -36,6 +34,12 @@ _NO = frozenset(
 )
 _MISSING = frozenset({"–", "-", "—"})
 _DENIES = frozenset(stem_list("exclude forbid forbidden ban prohibit lack refuse unavailable"))
+_NUMBER_STEMS = frozenset(stem_list(" ".join(NUMBER_WORDS)))
+_DENIED_WORDS = 2  # Content words of a claim that may be denied; of one word alone too little is known.
+_CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
+# What makes a clause say a thing under a condition, or not at all.
+_LIMITS = re.compile(r"(?i)\b(?:if|unless|until|till|except|but|before|whether|only|when)\b")
+_A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NEAR = 20  # Characters before a number in which it may be said to be a bound.
 _BOUND = re.compile(
     r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
@@ -43,7 +47,6 @@ _BOUND = re.compile(
     r"|maximum|between|or)\b"
 )
 _MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
-_PARTED = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
 _MONTHS = re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec")
 _MONTH = (
     "(?:january|february|march|april|may|june|july|august|september|october|november|december"
@@ -55,16 +58,13 @@ _DAY = re.compile(
 )
 _TIMES = ("of", stem_list("times")[0])  # What "twice" numbers.
 _SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
-_DOES_WITHOUT = re.compile(r"(?i)\bwithout\W*\Z")
 _LETTER = re.compile(r"\b[A-Z]\b")
 _REFERS = re.compile(
     r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b"
 )  # "In May it is"
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
-_NAME = re.compile(r"[A-Z][\w’'-]+(?: (?:(?:van|von|de|der|da|la|le|of) )?[A-Z][\w’'-]*\.?)*")
-_TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "professor", "miss", "sir", "lord", "lady", "captain"})
-_PLACED = re.compile(r"(?i)\b(in|at|from|to|of|on|near|with|for|as|into|since|between|under|the)\W+\Z")
+_NAME = re.compile(r"\b[A-Z][\w’'-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,7 @@ def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradicti
     row, holds = _in_row(text, material)
     if holds is not None:
         return None, holds
-    other = _in_sentences(text, material) or _other_agent(text, material) or _other_name(text, material)
-    return row or other, None
+    return row or _other_number(text, material) or _denial(text, material), None
 
 
 # -- numbers -------------------------------------------------------------------------------------------------
@@ -201,112 +200,84 @@ def drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
     return text
 
 
-def _in_sentences(text: str, material: ParsedPassages) -> Contradiction | None:
-    """Where the sentence that says the rest of a claim says something else in place of one of its words.
+def _other_number(text: str, material: ParsedPassages) -> Contradiction | None:
+    """Where the sentence that says the rest of a claim has another number in the place of the claim's.
 
-    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
-    contrary. Where another one that holds as much of the rest agrees, the claim stands.
+    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers. If another one that
+    holds as much of the rest agrees, the claim stands.
     """
-    claim = terms(drop_converted_quantities(text, material.sentences))
+    if not _numbers(text):
+        return None
+    claim = set(stem_list(drop_converted_quantities(text, material.sentences)))
     units = {w for q in quantities(text) if q.dimension == "duration" for w in stem_list(q.span.of(text))}
     units |= {_TIMES[1]} if any(n.slot == _TIMES for n in _numbers(text)) else set()
-    said = [t for t in claim if not t.number and t.stem not in units]
-    plain = {t.stem for t in said if not t.sides} or {t.stem for t in said}
+    plain = {w for w in claim - units - _NUMBER_STEMS if not w[0].isdecimal()}
     rivals = [
-        (s, held, *differences(text, s, before))
-        for s, held, before in _about_the_same(plain, material, _SAME_MATTER, {t.stem for t in claim})
+        (s, material.total(held), *differences(text, s, before))
+        for s, held, before in _about_the_same(plain, material, _SAME_MATTER, claim)
         if not s.cells and s.kind != "table"
     ]
-    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
-        # What each sentence shares with the claim beside the word in question: it must be about the same.
-        rest = [material.total((held | agreed) - other.keys() - {stem}) for _, held, other, agreed in rivals]
-        about = [f for f, share in zip(rivals, rest, strict=True) if share >= _SAME_REST * max(rest)]
-        # One that agrees acquits: the other one is of another year, person or row.
-        if any(stem in agreed for _, _, _, agreed in about):
-            continue
-        for sentence, _, other, _ in about:
-            if stem in other:
-                return Contradiction(*other[stem], sentence)
+    most = max((share for _, share, _, _ in rivals), default=0.0)
+    about = [rival for rival in rivals if rival[1] >= _SAME_REST * most]
+    for sentence, _, other, _ in about:
+        for shown, instead in other.items():
+            # One that agrees acquits: the other one is of another year, person or row.
+            if not any(shown in agreed for _, _, _, agreed in about):
+                return Contradiction(shown, instead, sentence)
     return None
 
 
-def differences(
-    text: str, sentence: Sentence, before: str = ""
-) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
-    """What a sentence says otherwise than a claim, and in what it agrees: stems, and numbers as written."""
-    opposed, agreed = contrary(terms(text), terms(sentence.text))
-    if "whether" in f"{text} {sentence.text}".lower():  # Neither said nor denied.
-        opposed = {}
-    other: dict[str, tuple[str, str]] = {}
+def _denial(text: str, material: ParsedPassages) -> Contradiction | None:
+    """Where a clause with all words of a claim denies it, or the claim denies what the clause says.
+
+    If another clause with all of them agrees, or only supposes it, the claim stands.
+    """
+    own = set(stem_list(DENIAL.sub("", text)))
+    found = None
+    for sentence in material.sentences:
+        if len(own) < _DENIED_WORDS or sentence.cells or not own <= sentence.words:
+            continue
+        for clause in _CLAUSES.split(sentence.text):
+            if not own <= set(stem_list(clause)):
+                continue
+            if _LIMITS.search(sentence.text) or _denied(clause) == _denied(text):
+                return None
+            found = found or Contradiction(*_shown_denial(text, clause), sentence)
+    return found
+
+
+def _denied(text: str) -> bool:
+    return len(DENIAL.findall(text)) % 2 > 0
+
+
+def _shown_denial(text: str, clause: str) -> tuple[str, str]:
+    """The word that one side denies, as both have it: "reimbursed", "not reimbursed"."""
+    denied, other = (text, clause) if _denied(text) else (clause, text)
+    behind = denied[DENIAL.search(denied).end() :] if DENIAL.search(denied) else denied  # type: ignore[union-attr]
+    shared = set(stem_list(other))
+    word = next((w for w in _A_WORD.findall(behind) if shared.issuperset(stem_list(w) or [""])), "")
+    same = next((w for w in _A_WORD.findall(other) if stem_list(w) == stem_list(word)), "")
+    shown = (f"not {word}", same) if word else (denied.strip(), other.strip())
+    return shown if denied is text else (shown[1], shown[0])
+
+
+def differences(text: str, sentence: Sentence, before: str = "") -> tuple[dict[str, str], frozenset[str]]:
+    """Which numbers of a claim a sentence has otherwise, and which it has too, as the claim writes them."""
+    other: dict[str, str] = {}
+    agreed = set()
     own, theirs = _numbers(text), _numbers_behind(before, sentence.text)
     free = [n for n in theirs if not _agrees(n, own)]
     for number in own:
-        bound = _of_same_part(text, number, sentence.text, theirs)
-        if bound is not None and not _agrees(bound, own):
-            other[number.shown] = (number.shown, bound.shown)
-        elif _agrees(number, theirs):
-            agreed |= {number.shown}
+        if _agrees(number, theirs):
+            agreed.add(number.shown)
         elif instead := next((n for n in free if number.excludes(n)), None):
-            other[number.shown] = (number.shown, instead.shown)
-    # "Weeks" is no word of its own in "two weeks".
-    units = {w for said, _ in other.values() for w in stem_list(said)}
-    other |= {stem: said for stem, said in opposed.items() if stem not in units}
-    return other, agreed - other.keys()
+            other[number.shown] = instead.shown
+    return other, frozenset(agreed)
 
 
 def _numbers_behind(before: str, text: str) -> list[_Number]:
     """The numbers of a text, which may have their unit from the text before."""
     return [n for n in _numbers(f"{before} {text}") if n.value.span.start > len(before)]
-
-
-def restating(text: str, material: ParsedPassages) -> Sentence | None:
-    """The sentence that has all words of a claim and its number, in the same part, and says nothing else."""
-    words, numbers = {t.stem for t in terms(text) if not t.number}, _numbers(text)
-    named = [m for m in _NAME.finditer(text) if not {*m[0].lower().split()} <= COMMON_ENGLISH]
-    if not numbers or len(named) > 1:  # What two names are to each other says no count of words.
-        return None
-    for sentence, _, before in _about_the_same(words, material, 1.0):
-        theirs = _numbers_behind(before, sentence.text)
-        if sentence.cells or differences(text, sentence, before)[0]:
-            continue
-        alike = [[t for t in theirs if t.slot == n.slot] for n in numbers]
-        bound = [
-            same[0] if len(same) == 1 else _of_same_part(text, n, sentence.text, theirs)
-            for n, same in zip(numbers, alike, strict=True)
-        ]
-        if all(
-            t and _agrees(n, [t]) and n.bound in ("", t.bound) for n, t in zip(numbers, bound, strict=True)
-        ):
-            return sentence
-    return None
-
-
-def _of_same_part(claim: str, number: _Number, text: str, theirs: Sequence[_Number]) -> _Number | None:
-    """The number in the part of a sentence that a claim is about, where its own stands in another part.
-
-    "Tickets cost 15 euros, 8 euros for students" has two, and the second goes on from the first.
-    """
-    same = next((n for n in theirs if _agrees(number, [n])), None)
-    parts = _PARTED.split(text)
-    denied = any(t.sign < 0 for t in terms(claim))  # "Without a ticket": the other part.
-    if same is None or len(parts) < 2 or same.slot != number.slot or denied:
-        return None
-    own_part = next((part for part in _PARTED.split(claim) if number.shown in part), claim)
-    words, before = set(stem_list(own_part.replace(number.shown, ""))), set[str]()
-    scored: list[tuple[tuple[int, int], _Number]] = []
-    for part in parts:
-        there = [n for n in theirs if n.slot == same.slot and n.shown in part]
-        rest = set(stem_list(part)).difference(*(stem_list(n.shown) for n in there))
-        before |= rest
-        if len(there) > 1 and same in there:  # "From 8:30 to 16:00"
-            return None
-        if there and (not scored or rest <= words):
-            scored.append(((len(words & before), -len(rest - words)), there[0]))
-        elif there:
-            scored.append(((0, -len(rest)), there[0]))
-    score, found = max(scored, key=lambda one: one[0], default=((0, 0), same))
-    alone = score[0] > 0 and sum(score == other for other, _ in scored) == 1
-    return found if alone else None
 
 
 def _about_the_same(
@@ -326,117 +297,6 @@ def _about_the_same(
         previous = sentence
     least = max(least, max((share for share, *_ in near), default=0.0) - _RIVAL)
     return [(sentence, held, before) for share, sentence, held, before in near if share >= least]
-
-
-# -- names ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """A name, its words, and the preposition before it, empty for who or what does or undergoes something."""
-
-    shown: str
-    words: tuple[str, ...]
-    role: str
-    near: frozenset[str]
-
-    def same(self, other: _Name) -> bool:
-        """Whether both may be one: of two full names with one surname, the first names must agree too."""
-        a, b = sorted((self.words, other.words), key=len)
-        initial = 1 in (len(a[0]), len(b[0])) and a[0][0] == b[0][0]
-        return set(a) <= set(b) or (a[-1] == b[-1] and (a[0] == b[0] or initial))
-
-
-@lru_cache(maxsize=2048)
-def _names(text: str) -> tuple[_Name, ...]:
-    """Runs of capitalized words, without a single one that only begins the text."""
-    result = []
-    for m in _NAME.finditer(text):
-        tokens = [
-            w for w in re.findall(r"[\w’'-]+", m[0]) if w.lower() not in COMMON_ENGLISH | _TITLES | DATES
-        ]
-        tokens = [re.sub(r"['’]s?$", "", w) for w in tokens]
-        titled = m[0].split()[0].lower().rstrip(".") in _TITLES
-        # "Fan-voted" begins a line, and initials stand for what they are the initials of.
-        if any(re.search(r"-[a-z]", w) for w in tokens) or m[0].isupper():
-            continue
-        if not tokens or (not text[: m.start()].strip() and len(tokens) < 2 and not titled):
-            continue
-        before = _PLACED.search(text[max(0, m.start() - 12) : m.start()])
-        around = stem_list(text[: m.start()])[-3:] + stem_list(text[m.end() :])[:3]
-        verb = SURE_PREDICATE.search(re.split(r"[.;:!?]\s", text[: m.start()])[-1])
-        role = before[1].lower() if before else "object" if verb else ""
-        result.append(_Name(m[0], tuple(w.lower() for w in tokens), role, frozenset(around)))
-    return tuple(result)
-
-
-def _other_agent(text: str, material: ParsedPassages) -> Contradiction | None:
-    """Where all sentences about a claim that say who did it name somebody else, or exchange who and whom."""
-    known = frozenset(d.verb for d in deeds(text))
-    own, every = stem_list(text), material.sentences
-    known |= {d.verb for s in every if len(s.words.intersection(own)) > 1 for d in deeds(s.text)}
-    for deed in deeds(text, known):
-        rest = {w for w in own if w not in stem_list(" ".join(deed.names))}
-        about = [s for s, *_ in _about_the_same(rest or {*own}, material, _SAME_DEED)]
-        theirs = [(s, d) for s in about for d in deeds(s.text, known) if d.verb == deed.verb]
-        if theirs and all(deed.exchanges(d) for _, d in theirs):
-            return Contradiction(deed.shown, theirs[0][1].shown, theirs[0][0])
-        others = [(s, d.names) for s, d in theirs if d.names]
-        # "Jeff" may be "Bezos", but of "... Freight. Ingrid ..." the one is not the other.
-        same = (
-            re.search(rf"\b{re.escape(a)}\s+{re.escape(b)}\b", sentence.text)
-            for sentence in every
-            for _, o in others
-            for x in deed.names
-            for y in o
-            for a, b in ((x, y), (y, x))
-        )
-        if (
-            deed.names
-            and others
-            and all({*deed.names}.isdisjoint(other) for _, other in others)
-            and not any(same)
-        ):
-            return Contradiction(" ".join(deed.names), " ".join(others[0][1]), others[0][0])
-    return None
-
-
-def _other_name(text: str, material: ParsedPassages) -> Contradiction | None:
-    """Where every sentence that says the rest of a claim says it of another name."""
-    named = _names(text)
-    own_stems = {w for n in named for w in stem_list(n.shown)}
-    rest = set(stem_list(text)) - own_stems
-    if not named or not rest:
-        return None
-    about = _about_the_same(rest, material, _SAME_DEED)
-    for name in named:
-        found = None
-        for sentence, *_ in about:
-            there = _names(sentence.text)
-            held = f" {flat_words(_context(sentence, material))} "
-            if any(name.same(n) for n in there) or f" {' '.join(name.words)} " in held:
-                found = None
-                break
-            free = [n for n in there if n.role == name.role and not any(n.same(other) for other in named)]
-            if name.words[-1] in held and not any(n.words[-1] == name.words[-1] for n in free):
-                found = None
-                break
-            other = next((n for n in free if not n.near.isdisjoint(name.near - own_stems)), None)
-            if other is None:
-                found = None
-                break
-            found = found or Contradiction(name.shown, other.shown, sentence)
-        if found is not None:
-            return found
-    return None
-
-
-def _context(sentence: Sentence, material: ParsedPassages) -> str:
-    """A sentence with the one that it points back to and the headings above it: who "she" is."""
-    own = [s for s in material.sentences if s.passage == sentence.passage]
-    at = own.index(sentence)
-    first = at - points_back(sentence.text, Span(0, len(sentence.text)))
-    return " ".join(s.text for i, s in enumerate(own[: at + 1]) if i >= first or s.kind == "heading")
 
 
 # -- rows of tables ------------------------------------------------------------------------------------------
@@ -508,7 +368,7 @@ def _against_row(
     ]
     columns = _named_columns(columns, own)
     numbers = [n for n in _numbers(text) if not _agrees(n, _numbers(f"{key.text}; {_above(row)}"))]
-    denials = sum(t.sign < 0 or t.stem in _DENIES for t in terms(text)) + bool(_DOES_WITHOUT.search(text))
+    denials = len(DENIAL.findall(text)) + sum(w in _DENIES for w in own)
     denied = denials % 2 > 0
     said, explained = 0, about | _OF_ROWS | {w for c in row.cells for w in stem_list(c.header)}
     for number in numbers:
@@ -586,4 +446,5 @@ def _runs(words: Sequence[str], own: Sequence[str]) -> bool:
 def _names_beside(text: str, row: Sentence) -> bool:
     """Whether a claim has a name that its row lacks."""
     lower = row.text.lower()
-    return any(not any(w in lower for w in name.words) for name in _names(text))
+    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
+    return any(name.removesuffix("s") not in lower for name in names)

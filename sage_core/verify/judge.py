@@ -1,9 +1,9 @@
 """A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
-are in the passages) and of rules (opposites, denial, names exchanged), to which a small entailment model adds
-its logit. Answerability adds the margin of a small extractive reader. The coefficients are in ``judge.json``;
-``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
+are in the passages) and of rules (another number, denial, names exchanged), to which a small entailment model
+adds its logit. Answerability adds the margin of a small extractive reader. The coefficients are in
+``judge.json``; ``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from sage_core.verify.claims import (
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.entailment import Entailment
-from sage_core.verify.foreign import foreign_claim
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
 from sage_core.verify.support import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
-from sage_core.verify.words import question_words, says_something, stem_list, terms
+from sage_core.verify.words import question_words, says_something, stem_list
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 # Words from which on small words decide on the language: of a question, and of an answer. By hand.
@@ -191,9 +190,7 @@ class LocalJudge:
         claims: list[Claim] = []
         for span, counts in zip(spans, rows, strict=True):
             if counts is None:
-                claims.append(
-                    unread_claim(answer, span) if readable else foreign_claim(answer, span, material)
-                )
+                claims.append(unread_claim(answer, span, "" if readable else material.lower))
                 continue
             odds = log_odds_of("grounding", counts.values)
             if logits is not None:
@@ -273,11 +270,9 @@ class LocalJudge:
 
 
 def _has_words(passages: Sequence[str], answer: str) -> bool:
-    """Whether passages say each word of an answer, "forbidden" for "not allowed", and each of its numbers."""
-    there = terms(" ".join(passages))
-    words, sides = {t.stem for t in there}, {side for t in there for side in t.sides.items()}
-    own = terms(drop_converted_quantities(answer, parse_passages(checked_passages(passages)).sentences))
-    return all(t.stem in words or not sides.isdisjoint(t.sides.items()) or t.word == "can" for t in own)
+    """Whether passages say each word of an answer and each of its numbers."""
+    own = drop_converted_quantities(answer, parse_passages(checked_passages(passages)).sentences)
+    return {*stem_list(own)} <= {*stem_list(" ".join(passages))}
 
 
 @lru_cache(maxsize=1)

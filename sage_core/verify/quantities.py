@@ -23,6 +23,8 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_UNITS_BELOW_20)}
 _WORDS["twice"] = 2.0
 _WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS, 2)}
+NUMBER_WORDS = frozenset(_WORDS)
+"""Numbers in words."""
 _SCALES = {
     "dozen": 12.0,
     "hundred": 100.0,

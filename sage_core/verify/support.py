@@ -12,8 +12,8 @@ from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.claim_features import rule_features
 from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
-from sage_core.verify.coefficients import log_odds_of, threshold
-from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, restating
+from sage_core.verify.coefficients import log_odds_of
+from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction
 from sage_core.verify.passages import (
     ParsedPassages,
     Sentence,
@@ -39,8 +39,6 @@ LACKS_VALUE = re.compile(
     r", a (?:number|name) is not\b"
 )  # In a reason: the passages have another one, or none.
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
-_RESTATED = threshold("supported_from")  # Least of one whose words and number a sentence has.
-RESTATED_REASON = "its words and number are in one sentence"
 ROW_REASON = "as its row of the table says"
 _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
 _OTHER_CODE = 0.3  # Most of one that they say of another code: it may still hold for this one.
@@ -97,8 +95,6 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
-    elif (same := restating(text, about)) is not None:
-        reason, least, place = RESTATED_REASON, _RESTATED, (same.passage, same.span)
     claim = Claim(span, text, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 30 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0

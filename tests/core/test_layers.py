@@ -295,8 +295,8 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 32_189,
-    ("sage_core/verify",): 4_606,
+    (CORE, *ADAPTERS): 31_595,
+    ("sage_core/verify",): 4_012,
     (APP,): 16_287,
 }
 SLACK = 100

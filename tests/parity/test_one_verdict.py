@@ -1,4 +1,4 @@
-"""One verdict: ten answers over ten documents, five of them wrong, graded by a critic that approves everything."""
+"""One verdict: nine answers over ten documents, four of them wrong, graded by a critic that approves everything."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,6 @@ WRONG = [
     (0, "How long is each backup kept?", "Each backup is kept for 90 days.", "35 days"),
     (1, "With what notice may the tenant end the lease?", "The tenant may end the lease with two weeks' notice.",
      "three months"),
-    (2, "Who will order the new pump?", "Jonas Weber will order the new pump.", "Nadia Brandt"),
     (3, "Are dogs allowed on the upper deck?", "Yes, dogs are allowed on the upper deck.", "not allowed"),
     (4, "Can unused leave be carried over to the next year?",
      "No, unused leave cannot be carried over to the next year.", "carried"),

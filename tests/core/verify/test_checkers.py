@@ -147,8 +147,8 @@ def test_in_any_language_the_model_is_asked_and_its_word_counts(answer: str, lan
         else "Pazar günü ilk feribot saat 9:15'te bir kez kalkar."
     )
     (alone,) = LocalJudge(model=False).grounding(answer, [passage])
-    assert alone.reason == f"unsure: not measured in {language or 'this language'}; not in the passages: 45"
-    for said, reason in ((0.9, ""), (0.1, "not in the passages: 45")):
+    assert alone.reason == f"unsure: not measured in {language or 'this language'}"
+    for said, reason in ((0.9, ""), (0.1, "")):
         (claim,) = ModelJudge(lambda pairs, said=said: [said] * len(pairs)).grounding(answer, [passage])
         assert (claim.probability, claim.reason) == (said, reason)
 

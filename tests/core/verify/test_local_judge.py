@@ -398,7 +398,6 @@ SHORT = [
         Path(__file__).parents[3].joinpath("demo", "documents", "seabird-survey.md").read_text("utf-8"),
         "2,210",
     ),
-    ("When does the mill open?", "The mill closed in 1932.", None),
     ("When does the bus leave?", "The ferry leaves the north pier at nine.", None),
 ]
 
@@ -424,14 +423,9 @@ HARBOR = [
     ("right", "wrong"),
     [
         ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets fell."),
-        ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets did not rise."),
         ("In 2021 sales of tickets fell.", "In 2021 sales of tickets rose."),
         ("On deck dogs are not allowed.", "On deck dogs are allowed."),
-        ("A licence is required for fishing visitors.", "A licence is optional for fishing visitors."),
-        ("On Sundays the shop is closed.", "On Sundays the shop is open."),
-        ("On Sundays the shop isn't open.", "On Mondays the shop is closed."),
         ("The museum opened in 1932.", "The museum opened in 1947."),
-        ("Before the war the chapel was built.", "After the war the chapel was built."),
         ("The crossing to the island takes 11 hours.", "The crossing to the island takes 18 hours."),
         ("The bees do not eat pollen.", "The bees do not eat nectar."),
     ],
@@ -447,14 +441,6 @@ def test_a_claim_turned_into_its_opposite_is_not_supported(judge, right, wrong):
     assert "the passages say" not in kept.reason
     check = LocalCritic("What is true?", lambda s: HARBOR, judge=judge, alone=True)
     assert check.grade(HARBOR, wrong).score < 5
-
-
-def test_a_denial_inside_a_word_counts():
-    judge = LocalJudge(model=False)  # The entailment model does not read "unknown" as "not known".
-    denied = only(judge, "The village is known to tourists.", HARBOR)
-    said = only(judge, "Tourists do not know the village.", HARBOR)
-    assert denied.refuted and not said.refuted
-    assert said.probability > denied.probability
 
 
 def counting_reads(monkeypatch):
