@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.grounding import SageGrounding, marks_of
     from sage_langchain.inspection import ainspect, inspect, inspect_many
-    from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
@@ -27,7 +26,6 @@ __all__ = [
     "SageChain",
     "SageCompressor",
     "SageGrounding",
-    "SagePruner",
     "SageRetriever",
     "SageTextSplitter",
     "ScoredVectorStoreRetriever",
@@ -44,7 +42,6 @@ _HOMES = {
     "embeddings": "MiniLMEmbeddings",
     "grounding": "SageGrounding marks_of",
     "inspection": "ainspect inspect inspect_many",
-    "pruner": "SagePruner",
     "retriever": "SageRetriever",
     "scored_search": "ScoredVectorStoreRetriever",
     "text_splitter": "SageTextSplitter",

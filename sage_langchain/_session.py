@@ -56,7 +56,6 @@ from sage_langchain._messages import citations_of, is_structured, text_of, to_la
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled
 from sage_langchain.critic import Critic
-from sage_langchain.pruner import SagePruner
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
@@ -78,7 +77,6 @@ class Parts:
         document_prompt: How a document is shown; None for its text.
         separator: Between documents, with ``prompt``.
         counter: Counts tokens where a model does not report them.
-        pruner: Drops sentences of the documents of every selection; None for none.
     """
 
     llm: Runnable[Any, Any]
@@ -89,7 +87,6 @@ class Parts:
     document_prompt: BasePromptTemplate[Any] | None
     separator: str
     counter: TokenCounter
-    pruner: SagePruner | None = None
 
 
 class Session(Question[Document]):
@@ -112,7 +109,6 @@ class Session(Question[Document]):
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
-        self._pruned: dict[tuple[int, ...], list[Document]] = {}
         self._names: dict[str, str] = {}
         self._outputs: list[Any] = []  # what the model gave, round by round
 
@@ -219,7 +215,6 @@ class Session(Question[Document]):
             # Not streamed where nothing can end it early: some models stream without usage.
             output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
         else:
-            # Taken once, since a pruner would judge the sentences anew for every piece.
             pieces, texts = _Written(), self.passages(selection)
             # Read to the end here: a draft is not shown.
             yield from Call(
@@ -303,9 +298,7 @@ class Session(Question[Document]):
         return verdict
 
     def passages(self, selection: Selection) -> list[str]:
-        if self.parts.pruner is None:
-            return [self.texts[i] for i in selection.indices]
-        return [self._text(document) for document in self._shown(selection)]
+        return [self.texts[i] for i in selection.indices]
 
     def sources(self, selection: Selection) -> list[Source]:
         return [Source(d.page_content, page_of(d.metadata)) for d in self._shown(selection)]
@@ -322,17 +315,7 @@ class Session(Question[Document]):
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them."""
-        documents = [self.pool.items[i] for i in selection.indices]
-        pruner = self.parts.pruner
-        if pruner is None:
-            return documents
-        # The same selection is asked for by prompt, critic and context.
-        if selection.indices not in self._pruned:
-            question = self.text
-            self._pruned[selection.indices] = self.pool.prune(
-                documents, lambda own: pruner.slices(own, question)
-            )
-        return self._pruned[selection.indices]
+        return [self.pool.items[i] for i in selection.indices]
 
     # The answer in pieces
 

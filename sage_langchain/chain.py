@@ -36,7 +36,6 @@ from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._runnables import CheckedModel, Instance, query_of
 from sage_langchain._session import Parts, Session
 from sage_langchain.critic import Critic, CriticMethod
-from sage_langchain.pruner import SagePruner
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
 Prompt = Annotated[BasePromptTemplate[Any], SkipValidation]
@@ -109,8 +108,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         max_llm_tokens: Most tokens over all calls.
         no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
             grade; with a prompt of your own, the sentence that it agrees on.
-        prune: Drop the sentences of selected documents that do not help with the question, in every round
-            (`SagePruner`); ``context`` then holds slices of the documents.
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
             answer needs a passage that only another passage names: where the critic does not say what is
             missing, candidates that the passages name come first.
@@ -137,7 +134,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     max_calls: int | None = None
     max_llm_tokens: int | None = None
     no_answer: tuple[str, ...] | None = None
-    prune: bool = False
     hops: int | None = None
     veto: Veto | None = None
     stop_on: StopOn | None = None
@@ -210,7 +206,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             document_prompt=self.document_prompt,
             separator=self.document_separator,
             counter=get_counter(self.counter),
-            pruner=SagePruner() if self.prune else None,
         )
 
     @property

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sage_llamaindex.inspection import ainspect, inspect, inspect_many
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
-    from sage_llamaindex.pruner import SagePruner
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
     from sage_llamaindex.retriever import SageRetriever
     from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageSentenceEvent, SageWorkflow
@@ -33,7 +32,6 @@ __all__ = [
     "SageMarkEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
-    "SagePruner",
     "SageQueryEngine",
     "SageQueryEvent",
     "SageRetriever",
@@ -56,7 +54,6 @@ _HOMES = {
     "inspection": "ainspect inspect inspect_many",
     "node_parser": "SageNodeParser",
     "postprocessor": "SageNodePostprocessor",
-    "pruner": "SagePruner",
     "query_engine": "SageQueryEngine feedback_of marks_of",
     "retriever": "SageRetriever",
     "workflow": "SageQueryEvent SageRoundEvent SageSentenceEvent SageWorkflow",

@@ -119,8 +119,6 @@ class SageQuestion(Question[NodeWithScore]):
         super().__init__(bundle.query_str, config, EvidencePool(ranking.nodes, lambda n: n.node.node_id))
         self._bundle = bundle
         self._scale = ranking.scale
-        # One for all rounds, so that a node kept in two of them is pruned alike.
-        self._pruner = parts.sage.pruner(ranking.scale)
         self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
@@ -211,16 +209,8 @@ class SageQuestion(Question[NodeWithScore]):
 
     # One round
 
-    def _prune(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        pruner = self._pruner
-        assert pruner is not None  # asked for only where there is one
-        return self.pool.prune(nodes, lambda own: pruner.slices(own, self._bundle))
-
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
-        """A selection as the synthesizer sees it: pruned, and through the postprocessors after ours."""
-        if self._pruner is not None:
-            # In a thread: it judges every sentence of every node.
-            nodes = yield from Compute(self._prune, nodes)
+        """A selection as the synthesizer sees it, through the postprocessors after ours."""
         for postprocessor in self._parts.after:
             nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
         return nodes

@@ -54,7 +54,6 @@ from sage_llamaindex._component import SageComponent, Selecting
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
-from sage_llamaindex.pruner import SagePruner
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -143,11 +142,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="Let the question and the best nodes vouch for nodes of documents that they name, by "
         "'title', 'file_name' or 'source' in the metadata. A postprocessor cannot fetch nodes that the "
         "retriever did not find: `SageRetriever` does. None: where a reranker gives the scores.",
-    )
-    prune: bool = Field(
-        default=False,
-        description="Drop the sentences of the nodes kept that do not help with the question: a node becomes "
-        "slices of it (`SagePruner`).",
     )
     keep_order: bool = Field(
         default=False, description="Return nodes in the order they came instead of best first."
@@ -317,18 +311,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             ranked = yield from self._ranking(nodes, query_bundle)
             selected = self.cut(ranked)
             ended(selected)
-        pruner = self.pruner(ranked.scale)
-        if pruner is not None:
-            selected = yield from postprocessed(pruner, selected, query_bundle)
         return selected
-
-    def pruner(self, scale: Scale) -> SagePruner | None:
-        """What drops sentences of the nodes kept, where ``prune`` asks for it.
-
-        Args:
-            scale: What the scores of the nodes are.
-        """
-        return SagePruner(scale=scale, callback_manager=self.callback_manager) if self.prune else None
 
     @contextmanager
     def events(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Iterator[Ended]:

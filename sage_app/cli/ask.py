@@ -75,10 +75,6 @@ def ask(
     max_context_tokens: Annotated[
         int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
     ] = None,
-    prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Leave out sentences of the chunks that do not help with the question."),
-    ] = False,
     max_rounds: Annotated[
         int, cli.option("Most rounds of answer and grade.", "N")
     ] = DEFAULT_FEEDBACK.max_rounds,
@@ -165,7 +161,6 @@ def ask(
             baseline_top_k,
             feedback,
             context=not no_context,
-            prune=prune,
         ),
     )
     if not asks_llm(model, base_url, offline):

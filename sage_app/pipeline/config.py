@@ -25,8 +25,7 @@ class SageConfig:
         baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
             nothing else.
         feedback: Settings of the selection and the feedback loop. Chunks count whole for
-            ``selection.max_context_tokens``, whatever ``prune`` leaves out, and with the title and headings
-            that the prompt shows.
+            ``selection.max_context_tokens``, and with the title and headings that the prompt shows.
         context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
             keyword search proposes candidates too, and neighbors vouch for each other
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
@@ -34,8 +33,6 @@ class SageConfig:
         links: Documents that the question or the best chunks name join the candidates, and who named them
             vouches for them (`sage_core.ranking.vouch_named`). Only with ``context``, and in a store that
             knows names.
-        prune: Drop the sentences of kept chunks that do not help with the question
-            (`sage_core.verify.SentencePruner`); what is sent are exact slices of the chunks.
 
     Raises:
         InputError: Where a number is no whole number, or below 1.
@@ -46,7 +43,6 @@ class SageConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
     links: bool = True
-    prune: bool = False
 
     @classmethod
     def from_settings(cls, settings: SageSettings, base: SageConfig | None = None) -> SageConfig:
@@ -62,7 +58,7 @@ class SageConfig:
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
         check_int("baseline_top_k", self.baseline_top_k, minimum=1)
-        for name in ("context", "links", "prune"):
+        for name in ("context", "links"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
         if not isinstance(self.feedback, FeedbackConfig):

@@ -17,7 +17,6 @@ from sage_core.verify import (
     AnswerLocation,
     AnswerMark,
     LocalJudge,
-    Pruned,
     abstains,
     mark_answer,
     shared_judge,
@@ -55,8 +54,6 @@ class Candidate:
         score: The reranker's score; None if it gave none.
         similarity: Cosine similarity to the question in the store.
         tokens: Length of its text.
-        pruned: Which of its sentences are sent and which are not; None if nothing was pruned.
-        tokens_kept: Length of what is sent of a pruned chunk.
         own_score: The reranker's score before the chunks beside it vouched for it
             (`sage_core.ranking.vouch`); None if it gave none, or nobody vouches.
         named_by: What names its document (`SageConfig.links`), those of higher score first.
@@ -69,8 +66,6 @@ class Candidate:
     score: float | None
     similarity: float
     tokens: int
-    pruned: Pruned | None = None
-    tokens_kept: int | None = None
     own_score: float | None = None
     named_by: tuple[NamedBy, ...] = ()
     place: str = ""
@@ -78,14 +73,9 @@ class Candidate:
     copies: tuple[Chunk, ...] = ()
 
     @property
-    def tokens_sent(self) -> int:
-        """Length of what is sent of it."""
-        return self.tokens if self.tokens_kept is None else self.tokens_kept
-
-    @property
     def tokens_in_prompt(self) -> int:
         """Length of what an LLM is sent of it, its place included."""
-        return self.tokens_sent + self.place_tokens
+        return self.tokens + self.place_tokens
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form (an infinite score becomes None)."""
@@ -95,8 +85,6 @@ class Candidate:
             form["also_in"] = [{"source": c.source, "start": c.start, "end": c.end} for c in self.copies]
         if self.named_by:
             form["named_by"] = [asdict(by) for by in self.named_by]
-        if self.pruned is not None:
-            form |= {"tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}
         return form
 
 
@@ -153,10 +141,10 @@ class Retrieval(Displayable):
 
     def passages(self, selection: Selection) -> list[Passage]:
         """What is sent for a selection; ``members`` are positions in ``candidates``."""
-        parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]
+        own = selection.indices
         return [
-            replace(passage, members=tuple(dict.fromkeys(parts[i][0] for i in passage.members)))
-            for passage in without_duplicates([part for _, part in parts])
+            replace(passage, members=tuple(own[i] for i in passage.members))
+            for passage in without_duplicates([_passage(self.candidates[i]) for i in own])
         ]
 
     def texts(self, selection: Selection) -> list[str]:
@@ -166,7 +154,7 @@ class Retrieval(Displayable):
     def prompt_texts(self, selection: Selection) -> list[str]:
         """The texts of `passages` as an LLM is shown them, each after the place of its first chunk.
 
-        A passage that goes on in the chunk of the one before it, as of a pruned chunk, does not repeat it.
+        A passage that goes on in the chunk of the one before it does not repeat it.
         """
         texts, last = [], -1
         for passage in self.passages(selection):
@@ -199,11 +187,7 @@ class Retrieval(Displayable):
 
     def tokens_of(self, selection: Selection) -> int:
         """Tokens of what is sent for a selection."""
-        return sum(c.tokens_sent for c in self.chosen(selection))
-
-    def dropped_tokens(self, selection: Selection) -> int:
-        """Tokens of the sentences that pruning left out of a selection."""
-        return sum(c.tokens - c.tokens_sent for c in self.chosen(selection))
+        return sum(c.tokens for c in self.chosen(selection))
 
     @property
     def tokens_top_k(self) -> int:
@@ -227,7 +211,6 @@ class Retrieval(Displayable):
             "context": self.context(self.selection),
             "tokens": {
                 "selected": self.tokens,
-                "pruned": self.dropped_tokens(self.selection),
                 "top_k": self.tokens_top_k,
                 "k": self.top_k,
                 "all_candidates": self.tokens_all,
@@ -342,12 +325,8 @@ class Answer(Displayable):
         }
 
 
-def _passages(candidate: Candidate) -> list[Passage]:
+def _passage(candidate: Candidate) -> Passage:
     """What is sent of a chunk; its place is left out where it cannot be that of its text."""
-    chunk, pruned = candidate.chunk, candidate.pruned
+    chunk = candidate.chunk
     placed = chunk.end - chunk.start == len(chunk.text)
-    slices = (Span(0, len(chunk.text)),) if pruned is None or not pruned.dropped else pruned.kept
-    return [
-        Passage(part.of(chunk.text), chunk.source, part.shift(chunk.start) if placed else None)
-        for part in slices
-    ]
+    return Passage(chunk.text, chunk.source, Span(chunk.start, chunk.end) if placed else None)

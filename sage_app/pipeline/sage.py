@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ from sage_core.settings import SageSettings, load_settings
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_core.verify import (
     AnswerMark,
-    SentencePruner,
     Source,
     StreamMarks,
     amarked_stream,
@@ -261,8 +260,6 @@ class Sage:
         question = _checked_question(question)
         with step("sage.retrieve", "RETRIEVER", question=question) as outputs:
             retrieval = yield from Call(self._retriever.retrieve, self._retriever.aretrieve, question)
-            if self.config.prune:
-                retrieval = yield from Compute(self._pruned, retrieval, retrieval.selection)
             note_retrieval(retrieval, outputs)
         return retrieval
 
@@ -359,39 +356,6 @@ class Sage:
             question=retrieval.question,
         )
 
-    def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:
-        """The retrieval with the chunks of a selection pruned, where the settings ask for it.
-
-        What a later search found was pruned for the question of that search.
-        """
-        first = retrieval.found_first
-        own = [i for i in selection.indices if first is None or i < first]
-        chosen = [retrieval.candidates[i] for i in own]
-        if not self.config.prune or not chosen:
-            return retrieval
-        pruner, question = self._pruner, retrieval.question
-        with step("sage.prune", question=question, threshold=pruner.threshold, kept=len(chosen)) as outputs:
-            texts = [c.chunk.text for c in chosen]
-            parts = pruner.prune(question, texts, [c.score for c in chosen], retrieval.scale)
-            slices = [part.slices(text) for part, text in zip(parts, texts, strict=True)]
-            counts = iter(self.counter.count_many([s for part in slices for s in part]))
-            candidates = list(retrieval.candidates)
-            for i, part, sent in zip(own, parts, slices, strict=True):
-                tokens = sum(next(counts) for _ in sent)
-                if part.dropped:
-                    candidates[i] = replace(candidates[i], pruned=part, tokens_kept=tokens)
-            result = replace(retrieval, candidates=tuple(candidates))
-            outputs.update(
-                tokens=result.tokens_of(selection),
-                tokens_dropped=result.dropped_tokens(selection),
-                dropped=[s.of(t) for part, t in zip(parts, texts, strict=True) for s in part.dropped],
-            )
-        return result
-
-    @cached_property
-    def _pruner(self) -> SentencePruner:
-        return SentencePruner()
-
     def close(self) -> None:
         """Release the store's files."""
         self._retriever.close()
@@ -405,7 +369,7 @@ class Sage:
 
 
 class _SageQuestion(Question[Candidate]):
-    """`Sage` at work for one question: what is sent of each selection, pruned once, and the steps' traces."""
+    """`Sage` at work for one question: what is sent of each selection, and the steps' traces."""
 
     def __init__(
         self, sage: Sage, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool
@@ -418,7 +382,6 @@ class _SageQuestion(Question[Candidate]):
         self._streamed = streamed
         self._able = capabilities_of(sage.answerer)
         self._loop = sage._loop(retrieval)
-        self._pruned = {retrieval.selection.indices: retrieval}
 
     def answering(self) -> Steps[Answer]:
         """The rounds, each handed on where they are streamed, and the answer."""
@@ -435,16 +398,11 @@ class _SageQuestion(Question[Candidate]):
         return Answer(result.answer, self._sage.answerer.label, self._of(result.selection), result)
 
     def _of(self, selection: Selection) -> Retrieval:
-        """The retrieval as it was sent for a selection, with what later searches found behind it."""
+        """The retrieval, with what later searches found behind it."""
         items, first = self.pool.items, self.pool.first
-        if selection.indices not in self._pruned:
-            every = replace(self._retrieval, candidates=tuple(items), found_first=first)
-            self._pruned[selection.indices] = self._sage._pruned(every, selection)
-        sent = self._pruned[selection.indices]
         if len(items) == first:
-            return replace(sent, found_first=self._retrieval.found_first)
-        candidates = (*sent.candidates, *items[len(sent.candidates) :])
-        return replace(sent, candidates=candidates, found_first=first)
+            return self._retrieval
+        return replace(self._retrieval, candidates=tuple(items), found_first=first)
 
     def passages(self, selection: Selection) -> list[str]:
         """See `Question.passages`."""
@@ -480,15 +438,13 @@ class _SageQuestion(Question[Candidate]):
         return positions, list(names)
 
     def retrieve(self, query: str) -> Steps[Found[Candidate]]:
-        """See `Question.retrieve`; what was pruned there was pruned for another question."""
+        """See `Question.retrieve`."""
         other = yield from Call(self._sage.retrieve, self._sage.aretrieve, query)
-        found = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
-        return found, [candidate.score for candidate in found]
+        return other.candidates, [candidate.score for candidate in other.candidates]
 
     def generate(self, selection: Selection) -> Steps[Answered]:
         """See `Question.generate`."""
-        prune, reason = self._sage.config.prune, selection.reason
-        context = (yield from Compute(self.passages, selection)) if prune else self.passages(selection)
+        reason, context = selection.reason, self.passages(selection)
         about: dict[str, Any] = {"round": len(self._loop.rounds), "kept": selection.cut}
         with step("sage.answer", question=self.text, **about, reason=reason, texts=context) as outputs:
             answerer, completion = self._sage.answerer, ("", NO_USAGE)

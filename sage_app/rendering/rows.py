@@ -29,7 +29,6 @@ class Row:
         text: Its text, as it is in the document: to be made safe by whoever shows it.
         place: Name of its document and where in it.
         source: The document in full, such as its path.
-        dropped: The sentences that pruning left out.
         because: Which better one, by rank, or what else names its document: "[1] names it".
     """
 
@@ -42,21 +41,7 @@ class Row:
     source: str = ""
     tokens: int | None = None
     similarity: float | None = None
-    tokens_sent: int | None = None
-    dropped: tuple[Span, ...] = ()
     because: str = ""
-
-    @property
-    def pieces(self) -> Iterator[tuple[str, bool]]:
-        """Its text in pieces, and whether each was left out by pruning."""
-        at = 0
-        for span in self.dropped:
-            if span.start > at:
-                yield self.text[at : span.start], False
-            yield span.of(self.text), True
-            at = span.end
-        if at < len(self.text):
-            yield self.text[at:], False
 
 
 def shares(scores: Sequence[float | None], scale: Scale) -> list[float]:
@@ -96,8 +81,6 @@ def retrieval_rows(retrieval: Retrieval) -> list[Row]:
             source=candidate.chunk.source,
             tokens=candidate.tokens,
             similarity=candidate.similarity,
-            tokens_sent=candidate.tokens_kept,
-            dropped=candidate.pruned.dropped if candidate.pruned is not None else (),
             because=_because(candidate, ranks, i + 1),
         )
         for i, (candidate, share) in enumerate(

@@ -31,7 +31,6 @@ class EvidencePool(Generic[T]):
 
     def __init__(self, items: Sequence[T], key: Callable[[T], Hashable]) -> None:
         self.items = list(items)
-        # Those behind were found for another question, so that they are not pruned for this one.
         self.first = len(self.items)
         self._key = key
         self._places: dict[Hashable, int] = {}
@@ -66,10 +65,3 @@ class EvidencePool(Generic[T]):
                 self.items.append(item)
             hits.append((place, score))
         return hits, sizes(self.items[known:]), query
-
-    def prune(self, items: Sequence[T], slices: Callable[[list[T]], Sequence[Sequence[T]]]) -> list[T]:
-        """The items pruned, but those of later searches, which answer another question, stay whole."""
-        own = [self._places[self._key(item)] < self.first for item in items]
-        left = iter(slices([item for item, is_own in zip(items, own, strict=True) if is_own]))
-        parts = [next(left) if is_own else (item,) for item, is_own in zip(items, own, strict=True)]
-        return [piece for part in parts for piece in part]

@@ -132,7 +132,7 @@ class Reading(NamedTuple):
     kinds: tuple[str, ...]
 
 
-# The passages of a question, some 60 candidates, are read to prune, locate, ground and mark.
+# The passages of a question, some 60 candidates, are read to locate, ground and mark.
 @lru_cache(maxsize=128)
 def read_sentences(text: str) -> Reading:
     """The sentences of a text and what they are, its lines classified once for all who ask."""

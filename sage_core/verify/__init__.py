@@ -8,7 +8,6 @@ from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
 from sage_core.verify.passages import Source
-from sage_core.verify.pruning import Pruned, SentencePruner
 from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
 __all__ = [
@@ -18,8 +17,6 @@ __all__ = [
     "LocalCritic",
     "LocalJudge",
     "ModelJudge",
-    "Pruned",
-    "SentencePruner",
     "Source",
     "StreamMarks",
     "abstains",

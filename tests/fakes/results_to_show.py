@@ -1,17 +1,15 @@
 """Results with texts of the tests' choosing, made by the real loop and the real selection."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sage_app import Answer, Candidate, Retrieval
 from sage_app.store.chunks import Chunk
-from sage_core import FeedbackConfig, Span, TokenUsage, Verdict
+from sage_core import FeedbackConfig, TokenUsage, Verdict
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, run_loop
 from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection, select
 from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule
-from sage_core.verify import Pruned
 from tests.fakes.paper_figures import FIGURE_8
 
 PAPER_FIGURE_8 = tuple(FIGURE_8)
@@ -93,15 +91,10 @@ def usual() -> Answer:
 
 
 def marked() -> Answer:
-    """A supported statement, one that is made up, one that is half right; sentences left out by pruning."""
+    """A supported statement, one that is made up, one that is half right."""
     texts = ["The ferry leaves at seven. It carries forty cars.", "Seals live in the harbor.", "Bees."]
     said = "The ferry leaves at seven. Tickets cost nine crowns on Sundays. It carries forty cars and some lorries."
-    found = retrieval([0.9, 0.8, 0.1], texts)
-    first = replace(
-        found.candidates[0], pruned=Pruned((Span(0, 26),), (Span(27, len(texts[0])),)), tokens_kept=8
-    )
-    pruned = replace(found, candidates=(first, *found.candidates[1:]))
-    return answer(pruned, [said], [Verdict(9, 0, reason="ok")])
+    return answer(retrieval([0.9, 0.8, 0.1], texts), [said], [Verdict(9, 0, reason="ok")])
 
 
 def hostile(texts: Sequence[str] = HOSTILE) -> Answer:

@@ -125,14 +125,14 @@ def answer_parts(answer: Answer, *more: Markup, most: int | None = None) -> list
         *_rankings(retrieval, result.selection, result, most),
     ]
     if len(result.rounds) > 1 or result.usage.calls or result.stop_reason.endswith("failed"):
-        sizes = [c.tokens_sent for c in retrieval.candidates]
+        sizes = [c.tokens for c in retrieval.candidates]
         title = f"{counted(len(result.rounds), 'round')} of answer and grade"
         details.append(section(title, Markup(rounds_html(result, sizes=sizes))))
     elif result.verdict is not None and result.verdict.reason and not claims_nothing(result.answer):
         details.append(section("Grade", note(foreign(result.verdict.reason))))
     return [
-        section("Source" if len(parts) == 1 else "Sources", _pruned_note(sources), *parts),
-        folded(f"{counted(len(others), 'other passage')} sent", _pruned_note(others),
+        section("Source" if len(parts) == 1 else "Sources", *parts),
+        folded(f"{counted(len(others), 'other passage')} sent",
                *(_passage(row, retrieval) for row in others)) if others else Markup(""),
         folded("Details", *details, *more),
     ]  # fmt: skip
@@ -191,8 +191,6 @@ def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult 
     k = min(retrieval.top_k, len(retrieval.candidates))
     saving = saving_words(sent, retrieval.tokens_top_k)
     compared = f"{saving} against plain top-{k}" if saving else ""
-    if dropped := retrieval.dropped_tokens(selection):
-        compared += f", {sent + dropped:,} before pruning"
     parts = [
         tile("passages", f"{selection.cut} of {len(retrieval.candidates)}", "kept of the candidates"),
         tile("tokens of context", f"{sent:,}", compared),
@@ -252,12 +250,7 @@ def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieva
     if not selected:
         return note("No passage was kept.")
     parts = [_passage(row, retrieval) for row in selected]
-    return tag("div", _pruned_note(selected), *parts)
-
-
-def _pruned_note(rows: Sequence[Row]) -> Markup | None:
-    struck = any(row.dropped for row in rows)
-    return note("Sentences that are struck through were left out of what was sent.") if struck else None
+    return tag("div", *parts)
 
 
 def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:
@@ -285,28 +278,17 @@ def _passage(row: Row, retrieval: Retrieval | None, quotes: Sequence[str] = ()) 
         tag("b", row.place) if row.place else None,
         tag("span", f"because {row.because}") if row.because else None,
         tag("span", f"score {score_text(row.score)}", class_="num"),
-        tag("span", _tokens(row), class_="num") if row.tokens is not None else None,
+        tag("span", f"{row.tokens} tokens", class_="num") if row.tokens is not None else None,
     )
     name = anchor(retrieval, row.rank) if retrieval is not None else None
     return tag("article", header, _text(row, quotes), class_="panel passage", id=name)
 
 
-def _tokens(row: Row) -> str:
-    sent = "" if row.tokens_sent is None else f"{row.tokens_sent} of "
-    return f"{sent}{row.tokens} tokens{' sent' if sent else ''}"
-
-
 def _text(row: Row, quotes: Sequence[str] = ()) -> Markup:
-    """The text in full; what pruning left out is dimmed and struck through, quotes are highlighted."""
-    if not row.dropped and not quotes:
+    """The text in full, quotes highlighted."""
+    if not quotes:
         return foreign(row.text.strip(), "p", class_="text")
-    pieces: list[Child] = []
-    for piece, dropped in row.pieces:
-        if dropped:
-            pieces.append(tag("s", piece, class_="pruned", title="not sent"))
-        else:
-            pieces += _highlighted(piece, quotes)
-    return tag("p", *pieces, class_="text", dir="auto")
+    return tag("p", *_highlighted(row.text, quotes), class_="text", dir="auto")
 
 
 def _highlighted(text: str, quotes: Sequence[str]) -> Iterator[Child]:

@@ -105,9 +105,7 @@ def _cut_line(selection: Selection) -> Text:
 def _token_line(retrieval: Retrieval) -> Text:
     k = min(retrieval.top_k, len(retrieval.candidates))
     line = Text("tokens  ", style="bold")
-    dropped = retrieval.dropped_tokens(retrieval.selection)
-    pruned = f" ({dropped:,} in other sentences left out)" if dropped else ""
-    text = f"{retrieval.tokens:,} sent{pruned}; plain top-{k} would send {retrieval.tokens_top_k:,}"
+    text = f"{retrieval.tokens:,} sent; plain top-{k} would send {retrieval.tokens_top_k:,}"
     saving = saving_words(retrieval.tokens, retrieval.tokens_top_k)
     text += f" ({saving})" if saving else ""
     if len(retrieval.candidates) > k:

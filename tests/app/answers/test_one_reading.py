@@ -6,7 +6,7 @@ import pytest
 
 from sage_app.answers import ExtractiveAnswerer
 from sage_core.text import blocks
-from sage_core.verify import LocalCritic, LocalJudge, SentencePruner, StreamMarks, mark_answer
+from sage_core.verify import LocalCritic, LocalJudge, StreamMarks, mark_answer
 
 
 def test_lines_of_a_passage_are_classified_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,6 @@ def test_lines_of_a_passage_are_classified_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(blocks, "classify", counted)
     judge, question = LocalJudge(), "When was the blue lamp built?"
     answerer = ExtractiveAnswerer(judge=judge)
-    SentencePruner().prune(question, passages)
     answer, _ = answerer.generate(question, passages)
     answerer.judge(question, passages, answer)
     LocalCritic(question, lambda _: passages, judge=judge).grade(passages, "The blue lamp was built in 1911.")

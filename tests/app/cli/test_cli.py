@@ -93,20 +93,6 @@ def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cited and all(mark["candidate"] is not None for mark in cited)
 
 
-def test_ask_prunes_on_request(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain, pruned = (
-        as_json(capsys, "ask", QUESTION, "--store", store, "--rule", "FixedK(8)", *option)["retrieval"]
-        for option in ([], ["--prune"])
-    )
-    assert not any("pruned" in chunk for chunk in plain["candidates"])
-    for chunk in pruned["candidates"]:
-        for start, end in chunk.get("pruned", {}).get("kept", []):
-            assert chunk["text"][start:end].strip()
-    before, after = plain["tokens"], pruned["tokens"]
-    assert before["pruned"] == 0 < after["pruned"]
-    assert after["selected"] + after["pruned"] == before["selected"]
-
-
 def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def script(request: Request) -> str:
         assert request.body["model"] == "some-model"

@@ -23,15 +23,6 @@ def test_candidates_keep_their_numbers_and_each_is_added_once():
     assert pool.add([], [], lengths, "r") == ([], [], "r")
 
 
-def test_what_a_later_search_found_is_not_pruned():
-    pool = EvidencePool(["one two", "three"], str.casefold)
-    pool.add(["four five"], [0.5], lengths, "q")
-    halves = [text.split()[:1] for text in ("one two", "three")]
-    assert pool.prune(
-        ["four five", "one two", "three"], lambda own: halves if own == pool.items[:2] else []
-    ) == ["four five", "one", "three"]
-
-
 class Counting:
     def double(self, value: int) -> int:
         return 2 * value
