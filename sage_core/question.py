@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar, Generic, TypeVar
@@ -33,13 +33,9 @@ from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import Selection
 from sage_core.verify import (
-    AnswerMark,
     Source,
-    StreamMarks,
-    amarked_stream,
     correct_citations,
     local_check,
-    marked_stream,
     settled,
 )
 from sage_core.verify.local_check import unanswered
@@ -179,38 +175,3 @@ class Question(ABC, Generic[T]):
     def _retrieved(self, query: str) -> Steps[Hits]:
         candidates, scores = yield from self.retrieve(query)
         return (yield from Compute(self.pool.add, candidates, scores, self.sizes, query))  # it counts tokens
-
-    # Answers that are read as they are written
-
-    def marks(self, passages: Sequence[str]) -> StreamMarks:
-        """What judges an answer sentence by sentence, and stops it where the settings say so."""
-        return StreamMarks(passages, question=self.text, stop_on=self.config.stop_on)
-
-    def send_mark(self, mark: AnswerMark) -> None:
-        """Report what the passages say of a sentence; here, nowhere."""
-
-    async def asend_mark(self, mark: AnswerMark) -> None:
-        """`send_mark` as a coroutine."""
-        self.send_mark(mark)
-
-    def marked(self, pieces: Iterator[Piece], passages: Sequence[str]) -> Generator[Piece, None, None]:
-        """The pieces of an answer; of each sentence the mark is sent before the next one begins."""
-        for piece in marked_stream(pieces, self.marks(passages), self.text_of):
-            if isinstance(piece, AnswerMark):
-                self.send_mark(piece)
-            else:
-                yield piece
-
-    async def amarked(
-        self, pieces: AsyncIterator[Piece], passages: Sequence[str]
-    ) -> AsyncGenerator[Piece, None]:
-        """`marked` for an async iterator."""
-        async for piece in amarked_stream(pieces, self.marks(passages), self.text_of):
-            if isinstance(piece, AnswerMark):
-                await self.asend_mark(piece)
-            else:
-                yield piece
-
-    def text_of(self, piece: object) -> str:
-        """The text of a piece of an answer."""
-        return str(piece)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -51,7 +51,7 @@ from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
-from sage_core.verify import AnswerMark, Source
+from sage_core.verify import Source
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled
@@ -209,19 +209,10 @@ class Session(Question[Document]):
     def _writing(
         self, prompt: Prompt, selection: Selection, config: RunnableConfig
     ) -> Steps[tuple[Any, TokenUsage]]:
-        """What the model gives, and what it took; read as it comes where a sentence may end it."""
+        """What the model gives, and what it took."""
         llm = self.parts.llm
-        if self.parts.feedback.stop_on is None or _parses(llm):
-            # Not streamed where nothing can end it early: some models stream without usage.
-            output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
-        else:
-            pieces, texts = _Written(), self.passages(selection)
-            # Read to the end here: a draft is not shown.
-            yield from Call(
-                lambda: deque(pieces.gather(self.marked(llm.stream(prompt, config), texts)), maxlen=0),
-                lambda: _read(pieces.agather(self.amarked(llm.astream(prompt, config), texts))),
-            )
-            output = pieces.whole
+        # Not streamed, since a draft is not shown and some models stream without usage.
+        output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
         return output, (yield from Compute(usage_of, output, prompt, self.parts.counter))
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
@@ -319,22 +310,6 @@ class Session(Question[Document]):
 
     # The answer in pieces
 
-    def text_of(self, piece: object) -> str:
-        """The text of a chunk; none of an object, which is judged once it is complete."""
-        # A half-written object has no sentences yet.
-        return "" if is_structured(piece) else text_of(piece)
-
-    def send_mark(self, mark: AnswerMark) -> None:
-        callbacks.dispatch_custom_event("sage_mark", self._mark_event(mark), config=self.run_config)
-
-    async def asend_mark(self, mark: AnswerMark) -> None:
-        event = self._mark_event(mark)
-        await callbacks.adispatch_custom_event("sage_mark", event, config=self.run_config)
-
-    def _mark_event(self, mark: AnswerMark) -> dict[str, object]:
-        """What the custom event ``sage_mark`` carries."""
-        return {"round": self._number, **mark.to_dict()}
-
     def _telling_final(self) -> Steps[None]:
         """The final answer, which is known."""
         return (yield from _final(lambda: iter([self._answer]), lambda: _one(self._answer), self.run_config))
@@ -344,10 +319,9 @@ class Session(Question[Document]):
         first, llm = self._first, self.parts.llm
         yield from self._select(first)
         written, prompt, config = _Written(), self._answer_prompt(first), self._generating()
-        texts = self.passages(first)
         yield from _final(
-            lambda: written.gather(self.marked(llm.stream(prompt, config), texts)),
-            lambda: written.agather(self.amarked(llm.astream(prompt, config), texts)),
+            lambda: written.gather(llm.stream(prompt, config)),
+            lambda: written.agather(llm.astream(prompt, config)),
             self.run_config,
         )
         self._outputs.append(written.whole)
@@ -458,11 +432,12 @@ class _Written:
         if is_structured(self.whole) or not self.text:
             yield self.whole if is_structured(self.whole) else ""
 
-    async def agather(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """`gather`, awaited."""
-        async for chunk in chunks:
-            if piece := self._add(chunk):
-                yield piece
+    async def agather(self, chunks: Any) -> AsyncIterator[Any]:
+        """`gather`, awaited; the chunks are closed with the reader, which ends a generation at the server."""
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if piece := self._add(chunk):
+                    yield piece
         if is_structured(self.whole) or not self.text:
             yield self.whole if is_structured(self.whole) else ""
 
@@ -499,11 +474,6 @@ def _final(
             yield AddableDict(answer=piece)
 
     return StreamedCall(stream, astream, lambda: None)
-
-
-async def _read(pieces: AsyncIterator[Any]) -> None:
-    async for _ in pieces:
-        pass
 
 
 async def _one(answer: Any) -> AsyncIterator[Any]:

@@ -27,7 +27,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, StopOn, Veto
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Veto
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.feedback.types import LOOP_SETTINGS
 from sage_core.selection import SelectionConfig, SelectionSettings
@@ -66,9 +66,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
     winner arrives once it is known. Model calls carry the tags ``sage:generate`` or ``sage:critic`` and
     ``sage:round:N``. To show nothing but the final answer from `astream_events`, keep ``on_chain_stream``
-    events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent; while
-    an answer is streamed, or ``stop_on`` is set, a ``sage_mark`` for each sentence before the next begins,
-    with the round and the fields of a `sage_core.verify.AnswerMark`.
+    events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent.
 
     An error of the first answer or of the retriever is raised. A critic that fails or cannot be read costs
     nothing but the grade: the best answer so far is returned with ``stop_reason`` ``"critic_failed"``. There
@@ -112,9 +110,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             answer needs a passage that only another passage names: where the critic does not say what is
             missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
-        stop_on: ``"contradicted"`` ends the generation of an answer at the first sentence that the documents
-            contradict, ``"unsupported"`` also at one that they hardly support, and goes on as a failed grade
-            does.
         correct: Also correct the numbers of documents in the answer; see `FeedbackConfig`.
         counter: Token counter for estimates, where a model does not report its usage.
     """
@@ -136,7 +131,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     no_answer: tuple[str, ...] | None = None
     hops: int | None = None
     veto: Veto | None = None
-    stop_on: StopOn | None = None
     correct: bool | None = None
     counter: str = "bert"
 

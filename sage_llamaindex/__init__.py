@@ -14,14 +14,14 @@ from sage_core._lazy import lazy_names
 if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
-    from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
+    from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
     from sage_llamaindex.inspection import ainspect, inspect, inspect_many
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
     from sage_llamaindex.retriever import SageRetriever
-    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageSentenceEvent, SageWorkflow
+    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
 __all__ = [
     "LocalContextRelevancyEvaluator",
@@ -29,14 +29,12 @@ __all__ = [
     "MiniLMEmbedding",
     "SageFeedbackEvent",
     "SageGroundedEngine",
-    "SageMarkEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
     "SageQueryEngine",
     "SageQueryEvent",
     "SageRetriever",
     "SageRoundEvent",
-    "SageSentenceEvent",
     "SageWorkflow",
     "ainspect",
     "feedback_of",
@@ -49,13 +47,13 @@ __all__ = [
 _HOMES = {
     "embedding": "MiniLMEmbedding",
     "evaluator": "LocalContextRelevancyEvaluator LocalFaithfulnessEvaluator",
-    "events": "SageFeedbackEvent SageMarkEvent",
+    "events": "SageFeedbackEvent",
     "grounded": "SageGroundedEngine verdict_of",
     "inspection": "ainspect inspect inspect_many",
     "node_parser": "SageNodeParser",
     "postprocessor": "SageNodePostprocessor",
     "query_engine": "SageQueryEngine feedback_of marks_of",
     "retriever": "SageRetriever",
-    "workflow": "SageQueryEvent SageRoundEvent SageSentenceEvent SageWorkflow",
+    "workflow": "SageQueryEvent SageRoundEvent SageWorkflow",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("llama_index",), "llamaindex")

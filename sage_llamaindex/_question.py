@@ -40,7 +40,7 @@ from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
-from sage_core.verify import AnswerMark, Source
+from sage_core.verify import Source
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
 from sage_llamaindex._private import llm_of
@@ -53,7 +53,7 @@ from sage_llamaindex._streams import (
     with_text,
 )
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
-from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
+from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,6 @@ class SageQuestion(Question[NodeWithScore]):
         self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
-        self.on_mark: Callable[[SageMarkEvent], None] | None = None
 
     def run_once(self) -> Steps[RESPONSE_TYPE]:
         """Answer from the rule's selection, without a grade."""
@@ -255,26 +254,12 @@ class SageQuestion(Question[NodeWithScore]):
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
-            response = self._marked((yield from self._synthesis(nodes)), nodes)
+            response = yield from self._synthesis(nodes)
             # Read to the end before it is graded: only the best round is shown.
             text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
         # None is booked as one call of unknown size, so that max_calls still holds.
         return text, _spent(meter, nodes)
-
-    def _marked(self, response: RESPONSE_TYPE, nodes: Sequence[NodeWithScore]) -> RESPONSE_TYPE:
-        """A streamed response that sends an event for each sentence before the next one begins."""
-        if isinstance(response, AsyncStreamingResponse):
-            response.response_gen = self.amarked(response.response_gen, _texts(nodes))
-        elif isinstance(response, StreamingResponse):
-            response.response_gen = self.marked(response.response_gen, _texts(nodes))
-        return response
-
-    def send_mark(self, mark: AnswerMark) -> None:
-        event = SageMarkEvent(query=self.text, round=max(self._round, 1), mark=mark.to_dict())
-        dispatcher.event(event)
-        if self.on_mark is not None:
-            self.on_mark(event)
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """See `Question.check`; and a grade of its own where later postprocessors left no node."""
@@ -324,7 +309,7 @@ class SageQuestion(Question[NodeWithScore]):
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response = self._marked((yield from self._synthesis(nodes)), nodes)
+            response = yield from self._synthesis(nodes)
 
         def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))

@@ -1,4 +1,4 @@
-"""Events: the marks of a streamed answer, and the whole feedback trace of a question."""
+"""The event with the whole feedback trace of a question."""
 
 from __future__ import annotations
 
@@ -35,26 +35,3 @@ class SageFeedbackEvent(BaseEvent):
     def class_name(cls) -> str:
         """Class name."""
         return "SageFeedbackEvent"
-
-
-class SageMarkEvent(BaseEvent):
-    """Sent for each part of a streamed answer, before the sentence after it begins.
-
-    Examples:
-        >>> SageMarkEvent(query="When?", round=1, mark={"support": "supported"}).mark["support"]
-        'supported'
-
-    Attributes:
-        query: The question.
-        round: Number of the round, from 1.
-        mark: ``AnswerMark.to_dict()``: the part, its place, and whether the nodes support it.
-    """
-
-    query: str
-    round: int
-    mark: dict[str, Any]
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Class name."""
-        return "SageMarkEvent"

@@ -195,8 +195,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
         loop: Settings of the loop, but for its selection; each of them but ``policy`` can be given in its
             place: ``accept_score``, ``max_rounds``, ``max_calls``, ``max_llm_tokens``, ``no_answer`` (add
-            what your own answer prompt uses), ``hops``, ``veto``, ``stop_on``, which ends a streamed answer
-            (``streaming=True`` of the synthesizer), and ``correct``. See `sage_core.feedback.FeedbackConfig`.
+            what your own answer prompt uses), ``hops``, ``veto`` and ``correct``. See
+            `sage_core.feedback.FeedbackConfig`.
         settings: These; and ``selection``, a `SelectionConfig`, or its fields: how much of the candidates is
             shown at first. For a `SageNodePostprocessor` of your own say it there.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from llama_index.core.base.response.schema import PydanticResponse, Response
@@ -20,7 +20,6 @@ from sage_core.feedback.drivers import adrive
 from sage_core.selection import Scale
 from sage_llamaindex._private import llm_of, output_class_of, parts_of
 from sage_llamaindex._question import Attempt, SageQuestion
-from sage_llamaindex.events import SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking
 from sage_llamaindex.query_engine import SageQueryEngine
 from sage_llamaindex.retriever import checked_question
@@ -66,22 +65,6 @@ class SageRoundEvent(Event):
     source: str = ""
     reason: str = ""
     vetoed_by: str = ""
-
-
-class SageSentenceEvent(Event):
-    """Streamed for each part of an answer before the next sentence, where the synthesizer streams.
-
-    Examples:
-        >>> SageSentenceEvent(round=1, mark={"support": "supported"}).round
-        1
-
-    Attributes:
-        round: Number of the round, from 1.
-        mark: ``AnswerMark.to_dict()``: the part, its place, and whether the nodes support it.
-    """
-
-    round: int
-    mark: dict[str, Any]
 
 
 def _dumped(node: NodeWithScore) -> dict[str, Any]:
@@ -192,13 +175,9 @@ class SageWorkflow(Workflow):
         return _AnswerWanted(progress=progress)
 
     @step
-    async def answer(self, ctx: Context, event: _AnswerWanted) -> _GradeWanted | _RoundEnded:
+    async def answer(self, event: _AnswerWanted) -> _GradeWanted | _RoundEnded:
         """Answer from this round's selection."""
-
-        def send(mark: SageMarkEvent) -> None:
-            ctx.write_event_to_stream(SageSentenceEvent(round=mark.round, mark=mark.mark))
-
-        progress, request = await self._advanced(event.progress, send)
+        progress, request = await self._advanced(event.progress)
         return (
             _GradeWanted(progress=progress) if isinstance(request, Judge) else _RoundEnded(progress=progress)
         )
@@ -256,12 +235,9 @@ class SageWorkflow(Workflow):
         function = ask_in_agent if stream_rounds else ask
         return FunctionTool.from_defaults(async_fn=function, name=name, description=description)
 
-    async def _advanced(
-        self, progress: _Progress, on_mark: Callable[[SageMarkEvent], None] | None = None
-    ) -> tuple[_Progress, Step]:
+    async def _advanced(self, progress: _Progress) -> tuple[_Progress, Step]:
         """Carry out the loop's next request; what is known then, and the request after it."""
         question, loop, request = await self._resumed(progress)
-        question.on_mark = on_mark
         if not isinstance(request, Done):
             # One request per event, so that whoever saves the context loses one call at most.
             request = await adrive(question.step(loop, request))

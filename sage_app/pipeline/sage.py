@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,6 @@ from sage_core.feedback.drivers import (
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.messages import Completion
-from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.paths import PathArgument
 from sage_core.question import Found, Question
@@ -43,11 +43,7 @@ from sage_core.selection.cut import Selection
 from sage_core.settings import SageSettings, load_settings
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_core.verify import (
-    AnswerMark,
     Source,
-    StreamMarks,
-    amarked_stream,
-    marked_stream,
 )
 
 
@@ -306,7 +302,7 @@ class Sage:
 
     def stream(
         self, question: str | Retrieval, options: Sequence[str] | None = None
-    ) -> Iterator[str | AnswerMark | Round | Answer]:
+    ) -> Iterator[str | Round | Answer]:
         """`ask`, with what happens while it happens.
 
         Args:
@@ -314,9 +310,9 @@ class Sage:
             options: Options of a multiple-choice question.
 
         Yields:
-            Pieces of an answer as the model writes them. Before a new sentence begins, the marks of the last
-            one (`sage_core.verify.StreamMarks`). After each round its `Round`, and then the pieces of the
-            next one. Last the `Answer`, whose text may be that of an earlier round.
+            Pieces of an answer as the model writes them. After each round its `Round`, with the marks of its
+            answer, and then the pieces of the next one. Last the `Answer`, whose text may be that of an
+            earlier round.
 
         Raises:
             InputError: As `ask`, as are the others, with the first piece.
@@ -326,7 +322,7 @@ class Sage:
 
     async def astream(
         self, question: str | Retrieval, options: Sequence[str] | None = None
-    ) -> AsyncIterator[str | AnswerMark | Round | Answer]:
+    ) -> AsyncIterator[str | Round | Answer]:
         """`stream` as an async iterator."""
         retrieval = question if isinstance(question, Retrieval) else await self.aretrieve(question)
         async for event in adrive_pieces(self._answering(retrieval, checked_options(options), streamed=True)):
@@ -448,8 +444,7 @@ class _SageQuestion(Question[Candidate]):
         about: dict[str, Any] = {"round": len(self._loop.rounds), "kept": selection.cut}
         with step("sage.answer", question=self.text, **about, reason=reason, texts=context) as outputs:
             answerer, completion = self._sage.answerer, ("", NO_USAGE)
-            streams = self._streamed or self.config.stop_on is not None
-            if streams and isinstance(answerer, StreamingAnswerer):
+            if self._streamed and isinstance(answerer, StreamingAnswerer):
                 completion = yield from self._writing(answerer, context)
             else:
                 asked = {"options": self._options, **self._places(selection)}
@@ -462,43 +457,35 @@ class _SageQuestion(Question[Candidate]):
                     lambda: answerer.agenerate(self.text, context, **asked),
                 )
                 if self._streamed:
-                    marks = StreamMarks(context, question=self.text)
-                    written = partial(marked_stream, iter(completion[:1]), marks)
-                    yield from StreamedCall(written, None, lambda: None)
+                    yield from StreamedCall(partial(iter, completion[:1]), None, lambda: None)
             outputs.update(answer=completion[0], usage=completion[1].to_dict())
         return completion
 
     def _writing(
         self, answerer: StreamingAnswerer, context: Sequence[str]
     ) -> StreamedCall[tuple[str, TokenUsage]]:
-        """An answer in pieces, with its sentences' marks; what it took is counted where it was stopped."""
-        question, options, counter, marks = self.text, self._options, self._sage.counter, self.marks(context)
+        """An answer in pieces."""
+        question, options = self.text, self._options
         whole: list[Completion] = []
 
-        def text_of(piece: str | Completion) -> str:
+        def shown(piece: str | Completion) -> Iterator[str]:
             if isinstance(piece, str):
-                return piece
-            whole.append(piece)
-            return ""
+                yield piece
+            else:
+                whole.append(piece)
 
-        def result() -> tuple[str, TokenUsage]:
-            if whole:
-                return whole[0].text.strip(), whole[0].usage
-            sent = [message.content for message in answer_messages(question, context, options=options)]
-            written, *read = counter.count_many([marks.text, *sent])
-            return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
+        def pieces() -> Iterator[str]:
+            for piece in answerer.stream(question, context, options=options):
+                yield from shown(piece)
 
-        def pieces() -> Iterator[str | AnswerMark]:
-            marked = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
-            return (piece for piece in marked if not isinstance(piece, Completion))
+        async def apieces() -> AsyncIterator[str]:
+            stream: Any = answerer.astream(question, context, options=options)
+            async with aclosing(stream):  # with the reader, which ends a generation at the server
+                async for piece in stream:
+                    for text in shown(piece):
+                        yield text
 
-        async def apieces() -> AsyncIterator[str | AnswerMark]:
-            marked = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
-            async for piece in marked:
-                if not isinstance(piece, Completion):
-                    yield piece
-
-        return StreamedCall(pieces, apieces, result)
+        return StreamedCall(pieces, apieces, lambda: (whole[0].text.strip(), whole[0].usage))
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""

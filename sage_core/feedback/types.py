@@ -22,7 +22,6 @@ CriticChoice = Literal["llm", "auto", "local"]
 CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
 Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
 Veto = Literal["contradicted", "unsupported", "off"]
-StopOn = Literal["contradicted", "unsupported"]
 StopReason = Literal[
     "accepted",
     "max_rounds",
@@ -180,7 +179,6 @@ class LoopSettings(SelectionSettings, total=False):
     no_answer: tuple[str, ...]
     hops: int
     veto: Veto
-    stop_on: StopOn | None
     correct: bool
 
 
@@ -219,9 +217,6 @@ class FeedbackConfig:
         veto: What keeps an answer from being accepted, whatever its grade: ``"contradicted"``, a statement
             that the passages contradict; ``"unsupported"``, also a main statement that they do not support,
             unless the critic names a passage that does; ``"off"``, nothing. See `sage_core.verify.settled`.
-        stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
-            contradict; ``"unsupported"``, also after one that they hardly support. It is graded low without a
-            call, and the loop goes on. None ends none.
         correct: Whether to correct the numbers of passages in the answer, see
             `sage_core.verify.correct_citations`; not where it was streamed. The rounds and the marks have it
             as it was written.
@@ -240,7 +235,6 @@ class FeedbackConfig:
     critic: str = "llm"
     hops: int = 0
     veto: Veto = "unsupported"
-    stop_on: StopOn | None = None
     correct: bool = False
 
     def __post_init__(self) -> None:
@@ -252,8 +246,6 @@ class FeedbackConfig:
             if value not in get_args(known):
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
         _check_critic(self.critic)
-        if self.stop_on not in (None, *get_args(StopOn)):
-            raise InputError(f"unknown stop_on {self.stop_on!r}: {', '.join(get_args(StopOn))} or None")
         check_int("hops", self.hops, minimum=0)
         check_optional_int("max_calls", self.max_calls, minimum=1)
         check_optional_int("max_llm_tokens", self.max_llm_tokens, minimum=1)

@@ -8,7 +8,6 @@ from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
 from sage_core.verify.passages import Source
-from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
 __all__ = [
     "AnswerLocation",
@@ -18,16 +17,13 @@ __all__ = [
     "LocalJudge",
     "ModelJudge",
     "Source",
-    "StreamMarks",
     "abstains",
-    "amarked_stream",
     "check",
     "checker",
     "claims_or_unsure",
     "correct_citations",
     "local_check",
     "mark_answer",
-    "marked_stream",
     "settled",
     "shared_judge",
     "split_claims",

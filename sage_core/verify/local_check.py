@@ -14,13 +14,13 @@ from functools import lru_cache
 from sage_core._checks import check_float
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
-from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, StopOn, Verdict, Veto
+from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
 from sage_core.verify.checkers import ModelJudge
-from sage_core.verify.claims import Claim, abstains, claims_or_unsure, support
+from sage_core.verify.claims import abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
-from sage_core.verify.marks import UNSUPPORTED_BELOW, claims_of, mark_answer
+from sage_core.verify.marks import claims_of, mark_answer
 from sage_core.verify.passages import Source, checked_passages
 from sage_core.verify.support import LACKS_VALUE
 from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
@@ -158,13 +158,6 @@ class LocalCritic:
         return Verdict(round(score, 1), adjust, source=self.judge.name, reason=reason, probability=least)
 
 
-def ends_answer(statement: Claim | AnswerMark, stop_on: StopOn | None) -> bool:
-    """Whether a statement ends a streamed answer, see `sage_core.feedback.FeedbackConfig`."""
-    if statement.refuted or stop_on != "unsupported":
-        return statement.refuted and stop_on is not None
-    return statement.probability is not None and statement.probability < UNSUPPORTED_BELOW
-
-
 def local_check(
     config: FeedbackConfig,
     question: str,
@@ -174,8 +167,8 @@ def local_check(
 ) -> Check | None:
     """The ``check`` of `sage_core.feedback.run_loop`: what needs no LLM.
 
-    What the passages contradict is graded low without a call (``config.veto``, ``config.stop_on``). All else
-    is graded by ``config.critic``, or left to the LLM.
+    What the passages contradict is graded low without a call (``config.veto``). All else is graded by
+    ``config.critic``, or left to the LLM.
 
     Args:
         config: The loop's settings.
@@ -195,16 +188,14 @@ def local_check(
     if config.critic != "llm":
         own = judge if config.checker is None else named_judge(config.checker)
         critic = LocalCritic(question, passages, judge=own, alone=config.grades_without_calls)
-    stop_on: StopOn | None = config.stop_on or ("contradicted" if config.veto != "off" else None)
-
-    if critic is None and stop_on is None:
+    if critic is None and config.veto == "off":
         return None
 
     def check(selection: Selection, answer: str) -> Verdict | None:
         shown, own = passages(selection), sources and sources(selection)
-        if stop_on is not None:
+        if config.veto != "off":
             marks = mark_answer(answer, shown, question=question, judge=judge, sources=own)
-            if ended := next((m for m in marks if ends_answer(m, stop_on)), None):
+            if ended := next((m for m in marks if m.refuted), None):
                 name, reason = LocalJudge.name, _denied(ended)
                 return Verdict(VETOED_GRADE, 1, source=name, reason=reason, vetoed_by=name, marks=marks)
         graded = critic(selection, answer) if critic is not None else None

@@ -26,7 +26,6 @@ class Asked(Question[str]):
         self._scores = [score for _, score in FIRST]
         self._graded = list(graded)
         self.searched: list[str] = []
-        self.marks_sent: list[str] = []
 
     @property
     def loop(self) -> FeedbackLoop:
@@ -71,9 +70,6 @@ class Asked(Question[str]):
         verdict = yield from self.reviewed(Verdict(grade, 1 if grade < 9 else 0), selection, answer)
         return verdict, None
 
-    def send_mark(self, mark: Any) -> None:
-        self.marks_sent.append(mark.support)
-
 
 def test_a_name_in_the_passages_is_searched_for_and_read_plain_or_awaited() -> None:
     plain, awaited = Asked(hops=1), Asked(hops=1)
@@ -117,18 +113,3 @@ def test_a_critic_is_overruled_by_what_the_passages_contradict() -> None:
     selection = asked.loop.first_selection
     verdict, _ = drive(asked.judge(selection, "The Petrel did not belong to Mara Holt."))
     assert verdict.vetoed_by and (verdict.score or 0) < 9
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_marks_of_a_stream_come_before_the_next_sentence(awaited: bool) -> None:
-    asked, pieces = Asked(), ["Bees fly", " in May.", " The sky is made of brass."]
-
-    async def stream() -> Any:
-        for piece in pieces:
-            yield piece
-
-    async def read() -> list[str]:
-        return [piece async for piece in asked.amarked(stream(), [BEES])]
-
-    assert (asyncio.run(read()) if awaited else list(asked.marked(iter(pieces), [BEES]))) == pieces
-    assert asked.marks_sent[0] == "supported" and asked.marks_sent[-1] != "supported"

@@ -1,6 +1,7 @@
 """Whatever the local judge does, a finished answer is returned: in all three doors, at once and in pieces."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.feedback import FeedbackResult, Verdict
-from sage_core.verify import LocalJudge, StreamMarks, mark_answer, settled
+from sage_core.verify import LocalJudge, mark_answer, settled
 from sage_langchain import SageGrounding, SageRetriever, create_sage_chain
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
@@ -22,8 +23,8 @@ from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
 from tests.fakes.sages import small_sage
-from tests.parity.test_streamed_marks import GRADE
 
+GRADE = json.dumps({"reason": "complete", "score": 9, "adjust": 0, "passage": 1})
 QUESTION = "What does the lamp of the harbor cost?"
 ANSWER = "The lamp costs 9 francs. It is sold in the harbor."
 # Footnotes, powers and circled numbers stand where the answer has a number.
@@ -126,9 +127,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @DOORS
 @WAYS
-@pytest.mark.parametrize(
-    "settings", [{}, {"critic": "auto"}, {"critic": "local"}, {"stop_on": "contradicted"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"critic": "auto"}, {"critic": "local"}])
 @pytest.mark.usefixtures("broken")
 def test_a_judge_that_raises_loses_no_answer(
     door: Any, how: str, settings: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -148,10 +147,6 @@ def test_claims_of_a_judge_that_raises_are_unsure() -> None:
     assert (mark.text, mark.support, mark.probability) == (ANSWER, "unsure", None)
     assert "a bug of the judge" in mark.reason
     assert settled(Verdict(9), QUESTION, ANSWER, TEXTS).accepted
-    marks = StreamMarks(TEXTS, stop_on="unsupported")
-    found = [*marks.feed(ANSWER[:30]), *marks.feed(ANSWER[30:]), *marks.finish()]
-    assert "".join(mark.text for mark in found) == marks.text == ANSWER
-    assert {m.support for m in found if m.text.strip()} == {"unsure"}
 
 
 @pytest.mark.usefixtures("broken")

@@ -40,7 +40,7 @@ def answer_view(answer: Answer) -> RenderableType:
     return Group(*parts, lines)
 
 
-def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: Console) -> Answer:
+def watch_answer(events: Iterable[str | Round | Answer], console: Console) -> Answer:
     """Show what `Sage.stream` yields while it comes, and return the answer; nothing stays on the screen."""
     text, before = Text(), Text()
     with Live(console=console, transient=True, vertical_overflow="visible") as live:
@@ -49,12 +49,9 @@ def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: C
                 return event
             if isinstance(event, Round):
                 before, text = before.append(f"{_round(event)}\n", style="dim"), Text()
-            elif isinstance(event, str):
+            else:
                 text.append(terminal_safe(event))
-            elif event.support in FLAGS:
-                flag = f"[{FLAGS[event.support]}]"
-                text.append(f"{flag} " if text.plain.endswith(" ") else f" {flag}", style="dim")
-            live.update(before + text, refresh=isinstance(event, AnswerMark))
+            live.update(before + text)
     raise AssertionError("a stream ends with its answer")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sage_app.answers import ExtractiveAnswerer
 from sage_core.text import blocks
-from sage_core.verify import LocalCritic, LocalJudge, StreamMarks, mark_answer
+from sage_core.verify import LocalCritic, LocalJudge, mark_answer
 
 
 def test_lines_of_a_passage_are_classified_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,5 @@ def test_lines_of_a_passage_are_classified_once(monkeypatch: pytest.MonkeyPatch)
     answerer.judge(question, passages, answer)
     LocalCritic(question, lambda _: passages, judge=judge).grade(passages, "The blue lamp was built in 1911.")
     mark_answer("The blue lamp shines for nine miles.", passages, judge=judge)
-    marks = StreamMarks(passages, judge=judge)
-    marks.feed("The blue lamp shines for nine miles. It")
     judge.grounding("The red lamp is cold.", passages[1:])
     assert [read[passage] for passage in passages] == [1, 1, 1]

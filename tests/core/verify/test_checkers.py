@@ -10,7 +10,7 @@ import pytest
 
 from sage_core import OpenAIChat
 from sage_core.errors import InputError, ModelError
-from sage_core.verify import LocalJudge, ModelJudge, StreamMarks, checker, mark_answer
+from sage_core.verify import LocalJudge, ModelJudge, checker, mark_answer
 from tests.fakes.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow  # torch
@@ -155,9 +155,8 @@ def test_in_any_language_the_model_is_asked_and_its_word_counts(answer: str, lan
 
 def test_it_goes_where_a_local_judge_goes() -> None:
     judge = ModelJudge(lambda pairs: [float("departs" in claim) for _, claim in pairs])
-    marks = StreamMarks(PASSAGES, judge=judge)
-    for found in (mark_answer(ANSWER, PASSAGES, judge=judge), (*marks.feed(ANSWER), *marks.finish())):
-        assert [m.support for m in found if m.text.strip()] == ["supported", "unsupported"]
+    found = mark_answer(ANSWER, PASSAGES, judge=judge)
+    assert [m.support for m in found if m.text.strip()] == ["supported", "unsupported"]
     assert checker(judge, None) is judge and checker(None, None) is None
     assert isinstance(checker(None, "minicheck"), ModelJudge)
 
