@@ -44,7 +44,7 @@ from sage_core import HybridReranker, MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
-from sage_core.verify import LocalJudge, ModelJudge, settled, support
+from sage_core.verify import LocalJudge, settled, support
 from sage_core.verify.marks import SUPPORTED_FROM
 from sage_core.verify.words import stem_list
 
@@ -413,7 +413,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--words", action="store_true", help="without the model")
-    parser.add_argument("--model", help="a checker in the place of counts; see ModelJudge")
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
     parser.add_argument("--support", action="store_true", help="support only, which needs no model")
     parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
@@ -423,9 +422,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.veto:
         vetoes(arguments.data, arguments.limit)
-        return
-    if arguments.model is not None:
-        graded(ModelJudge(arguments.model), arguments.data, arguments.limit)
         return
     judge = LocalJudge(model=False if arguments.words else None)
     if arguments.board is not None:

@@ -89,9 +89,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.
         critic: Grades the answers; None takes ``llm``. ``"auto"``: a local judge where it is sure, ``llm``
-            where it is not. ``"local"``: the local judge alone. The name or folder of a model that checks
-            answers, such as ``"minicheck"``: it alone. See `sage_core.verify.LocalJudge`. With a model of
-            your own for the rest, ``critic=model, loop=FeedbackConfig(critic="auto")``.
+            where it is not. ``"local"``: the local judge alone, see `sage_core.verify.LocalJudge`. With a
+            model of your own for the rest, ``critic=model, loop=FeedbackConfig(critic="auto")``.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.

@@ -17,7 +17,6 @@ from sage_core.verify import (
     LocalJudge,
     Source,
     check,
-    checker,
     correct_citations,
     mark_answer,
     shared_judge,
@@ -48,24 +47,20 @@ class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
         (False, '40 minutes')
 
     Args:
-        judge: Shared with the rest of the process where None.
-        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
+        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
         veto: See `sage_core.feedback.FeedbackConfig`.
         correct: Also correct the numbers of passages in the answer, see `sage_core.verify.correct_citations`.
 
-    Raises:
-        InputError: For both a judge and a model.
     """
 
     def __init__(
         self,
         judge: LocalJudge | None = None,
         *,
-        model: Any = None,
         veto: Veto = "unsupported",
         correct: bool = False,
     ) -> None:
-        self.judge = checker(judge, model) or shared_judge()
+        self.judge = judge or shared_judge()
         self.veto: Veto = veto
         self.correct = correct
 
@@ -143,7 +138,7 @@ def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tupl
 
     Args:
         output: What a `SageChain` or LangChain's retrieval chain returned.
-        judge: Shared with the rest of the process where None.
+        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
 
     Returns:
         Parts in the order of the answer. ``passage`` is a position in ``output["context"]``, and ``evidence``

@@ -20,7 +20,7 @@ from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.verify import AnswerMark, LocalJudge, check, checker
+from sage_core.verify import AnswerMark, LocalJudge, check
 from sage_core.verify.marks import edited, edits_of
 
 try:
@@ -255,7 +255,6 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             with True to send the answer as it is, or with False to mark it; for a structured answer with
             its fields, or with True.
         judge: The judge; a `LocalJudge` of its own where None.
-        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
         correct: Also correct the numbers of passages in the answer, in the order of the searches, see
             `sage_core.verify.correct_citations`.
 
@@ -269,7 +268,6 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         tools: Sequence[str | BaseTool] | None = None,
         action: GroundingAction = "mark",
         judge: LocalJudge | None = None,
-        model: Any = None,
         correct: bool = False,
     ) -> None:
         super().__init__()
@@ -278,7 +276,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self._names = _names(tools)
         self._action = action
         self._correct = correct
-        self._judge = checker(judge, model) or LocalJudge()
+        self._judge = judge or LocalJudge()
         self._named: set[str] = set()
 
     # -- hooks of the agent ---------------------------------------------------------------------------

@@ -246,8 +246,8 @@ def make_critic(
     if isinstance(critic, CoreJudge):
         return CoreCritic(critic)
     raise InputError(
-        'critic is an LLM, an evaluator, a judge of sage_core, "llm", "auto", "local", or a model that '
-        f"checks answers, not {type(critic).__name__}"
+        'critic is an LLM, an evaluator, a judge of sage_core, "llm", "auto" or "local", not '
+        f"{type(critic).__name__}"
     )
 
 

@@ -12,14 +12,14 @@ from llama_index.core.prompts.mixin import PromptDictType
 
 from sage_core._checks import check_float
 from sage_core.errors import InputError
-from sage_core.verify import LocalJudge, checker, shared_judge, support
+from sage_core.verify import LocalJudge, shared_judge, support
 
 
 class _LocalEvaluator(BaseEvaluator):
     """What both share: a judge, a threshold, and no prompts."""
 
-    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5, *, model: Any = None) -> None:
-        self.judge = checker(judge, model) or shared_judge()
+    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5) -> None:
+        self.judge = judge or shared_judge()
         self.threshold = check_float("threshold", threshold, minimum=0, maximum=1)
 
     async def aevaluate(
@@ -77,12 +77,11 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
         True
 
     Args:
-        judge: Shared with the rest of the process where None.
+        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
         threshold: Least probability that passes.
-        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
 
     Raises:
-        InputError: For a threshold out of its range, and both a judge and a model.
+        InputError: For a threshold out of its range.
     """
 
     def _judged(
@@ -109,7 +108,7 @@ class LocalContextRelevancyEvaluator(_LocalEvaluator):
         False
 
     Args:
-        judge: Shared with the rest of the process where None.
+        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
         threshold: Least probability that passes.
 
     Raises:

@@ -25,7 +25,6 @@ from sage_core.verify import (
     LocalJudge,
     Source,
     check,
-    checker,
     correct_citations,
     shared_judge,
 )
@@ -60,14 +59,13 @@ class SageGroundedEngine(BaseQueryEngine):
 
     Args:
         engine: A query engine, a chat engine, or what is both.
-        judge: Shared with the rest of the process where None.
-        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
+        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
         veto: See `sage_core.feedback.FeedbackConfig`.
         correct: Also correct the numbers of passages in answers that are not streamed, see
             `sage_core.verify.correct_citations`.
 
     Raises:
-        InputError: For what is no engine, and for both a judge and a model.
+        InputError: For what is no engine.
     """
 
     def __init__(
@@ -75,7 +73,6 @@ class SageGroundedEngine(BaseQueryEngine):
         engine: Any,
         *,
         judge: LocalJudge | None = None,
-        model: Any = None,
         veto: Veto = "unsupported",
         correct: bool = False,
     ) -> None:
@@ -85,7 +82,7 @@ class SageGroundedEngine(BaseQueryEngine):
                 f"not {type(engine).__name__}"
             )
         self.engine = engine
-        self.judge = checker(judge, model) or shared_judge()
+        self.judge = judge or shared_judge()
         self.veto: Veto = veto
         self.correct = correct
         super().__init__(getattr(engine, "callback_manager", None))

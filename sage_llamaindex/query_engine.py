@@ -187,7 +187,6 @@ class SageQueryEngine(RetrieverQueryEngine):
         critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
             the LLM that answers. ``"auto"``: a local judge (`sage_core.verify.LocalJudge`) where it is
             sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
-            The name or folder of a model that checks answers, such as ``"minicheck"``: it alone.
         critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
             ``{answer}``.
         feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then

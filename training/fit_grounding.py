@@ -45,7 +45,7 @@ from sage_core.verify.claims import split_claims
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER, Entailment
 from sage_core.verify.passages import parse_passages
-from sage_core.verify.support import MOST_LOGIT, score_claim
+from sage_core.verify.scoring import MOST_LOGIT, score_claim
 
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float64]

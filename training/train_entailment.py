@@ -45,7 +45,7 @@ from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER, Entailment
 from sage_core.verify.passages import parse_passages
-from sage_core.verify.support import evidence_text, find_evidence
+from sage_core.verify.scoring import evidence_text, find_evidence
 from sage_core.verify.words import stem_list
 
 logger = logging.getLogger(__name__)

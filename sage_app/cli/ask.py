@@ -82,8 +82,7 @@ def ask(
         str,
         cli.option(
             "Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
-            "without a call; or the name or folder of a model that checks answers, such as minicheck. "
-            "Without an LLM the local judge or that model grades in any case.",
+            "without a call. Without an LLM the local judge grades in any case.",
             "NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,

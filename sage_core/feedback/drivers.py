@@ -251,7 +251,7 @@ def _grading(
             local = yield from Compute(check, step.selection, step.answer)
         except Exception as error:  # whatever it is: the answer is there, and is not lost
             _log.warning("the check without an LLM failed, the answer is kept: %s", error)
-            if loop.config.grades_without_calls:
+            if loop.config.critic == "local":
                 return loop.critic_failed(f"{type(error).__name__}: {error}")
     if local is not None:
         return loop.judged(local, NO_USAGE)

@@ -376,7 +376,7 @@ class FeedbackLoop:
 
     @property
     def _calls_of_a_round(self) -> int:
-        return 1 if self.config.grades_without_calls else 2
+        return 1 if self.config.critic == "local" else 2
 
     def _expect(self, state: Literal["new", "generate", "judge", "search"]) -> None:
         if self._state != state:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, cast, get_args
@@ -19,7 +18,6 @@ from sage_core.text.spans import Span
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
-CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
 Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
 Veto = Literal["contradicted", "unsupported", "off"]
 StopReason = Literal[
@@ -211,9 +209,8 @@ class FeedbackConfig:
             question may need a passage that only another passage names. `Sage` shows the candidates that the
             passages name (`SageConfig.links`) before it searches for a name.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
-            where it is not. ``"local"``: the local judge alone, without a call. ``"minicheck"``, ``"hhem"``,
-            ``"lettucedetect"``, ``"owner/name"`` or a folder: that model alone, in the local judge's place.
-            See `sage_core.verify.LocalJudge` and `sage_core.verify.ModelJudge`.
+            where it is not. ``"local"``: the local judge alone, without a call. See
+            `sage_core.verify.LocalJudge`.
         veto: What keeps an answer from being accepted, whatever its grade: ``"contradicted"``, a statement
             that the passages contradict; ``"unsupported"``, also a main statement that they do not support,
             unless the critic names a passage that does; ``"off"``, nothing. See `sage_core.verify.settled`.
@@ -242,35 +239,20 @@ class FeedbackConfig:
             raise InputError(f"selection is a SelectionConfig, not {self.selection!r}")
         check_float("accept_score", self.accept_score, minimum=1, maximum=10)
         check_int("max_rounds", self.max_rounds, minimum=1)
-        for name, value, known in (("policy", self.policy, Policy), ("veto", self.veto, Veto)):
+        choices = (
+            ("policy", self.policy, Policy),
+            ("veto", self.veto, Veto),
+            ("critic", self.critic, CriticChoice),
+        )
+        for name, value, known in choices:
             if value not in get_args(known):
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
-        _check_critic(self.critic)
         check_int("hops", self.hops, minimum=0)
         check_optional_int("max_calls", self.max_calls, minimum=1)
         check_optional_int("max_llm_tokens", self.max_llm_tokens, minimum=1)
         # A text is a sequence of its letters: "no" would make every "n" an abstention.
         if isinstance(self.no_answer, str) or not all(isinstance(text, str) for text in self.no_answer):
             raise InputError(f"no_answer is a tuple of texts, not {self.no_answer!r}")
-
-    @property
-    def checker(self) -> str | None:
-        """The model that grades alone; None if an LLM or the local judge does."""
-        return None if self.critic in get_args(CriticChoice) else self.critic
-
-    @property
-    def grades_without_calls(self) -> bool:
-        """Whether no grade calls an LLM."""
-        return self.critic == "local" or self.checker is not None
-
-
-def _check_critic(critic: str) -> None:
-    names = (*get_args(CriticChoice), *get_args(CheckerName))
-    if not isinstance(critic, str) or (critic not in names and not re.search(r"[/\\]", critic)):
-        raise InputError(
-            f"unknown critic {critic!r}: one of {', '.join(names)}, or a model that checks answers: a "
-            "folder or owner/name"
-        )
 
 
 DEFAULT_FEEDBACK = FeedbackConfig()

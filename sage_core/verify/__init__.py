@@ -2,11 +2,11 @@
 
 from sage_core.feedback.types import AnswerMark
 from sage_core.verify.answerability import AnswerLocation
-from sage_core.verify.checkers import ModelJudge, checker
 from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
+from sage_core.verify.model_judge import ModelJudge
 from sage_core.verify.passages import Source
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Source",
     "abstains",
     "check",
-    "checker",
     "claims_or_unsure",
     "correct_citations",
     "local_check",

@@ -34,7 +34,7 @@ from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.reader import Reader
-from sage_core.verify.support import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
+from sage_core.verify.scoring import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
 from sage_core.verify.words import question_words, says_something, stem_list
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.

@@ -9,20 +9,18 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from sage_core._checks import check_float
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
-from sage_core.verify.checkers import ModelJudge
 from sage_core.verify.claims import abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import claims_of, mark_answer
 from sage_core.verify.passages import Source, checked_passages
-from sage_core.verify.support import LACKS_VALUE
+from sage_core.verify.scoring import LACKS_VALUE
 from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
 
 _log = logging.getLogger(__name__)
@@ -179,15 +177,10 @@ def local_check(
 
     Returns:
         None if the critic alone grades.
-
-    Raises:
-        MissingExtraError: Where the critic is a model and transformers is not installed.
-        ModelError: Where it cannot be loaded.
     """
     critic = None
     if config.critic != "llm":
-        own = judge if config.checker is None else named_judge(config.checker)
-        critic = LocalCritic(question, passages, judge=own, alone=config.grades_without_calls)
+        critic = LocalCritic(question, passages, judge=judge, alone=config.critic == "local")
     if critic is None and config.veto == "off":
         return None
 
@@ -357,14 +350,6 @@ def check(
 
 def _denied(mark: AnswerMark) -> str:
     return f"“{mark.text.strip()}”: {mark.reason}"
-
-
-@lru_cache(maxsize=2)
-def named_judge(model: str) -> ModelJudge:
-    """The judge with this model for all loops of this process, loaded."""
-    judge = ModelJudge(model)
-    judge.load()
-    return judge
 
 
 def _is_short(answer: str) -> bool:

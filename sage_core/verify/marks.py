@@ -15,7 +15,7 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import Source, checked_passages, parse_passages
-from sage_core.verify.support import VERBATIM_REASON
+from sage_core.verify.scoring import VERBATIM_REASON
 from sage_core.verify.words import stem_list
 
 # From training data, see ``training/fit_grounding.py``: of answers of one claim from the one on 80%

@@ -295,9 +295,9 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 30_546,
-    ("sage_core/verify",): 3_418,
-    (APP,): 16_160,
+    (CORE, *ADAPTERS): 30_298,
+    ("sage_core/verify",): 3_201,
+    (APP,): 16_159,
 }
 SLACK = 100
 

@@ -6,13 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from sage_app import LLMAnswerer, Sage, SageConfig
 from sage_app.cli.main import run
-from sage_app.rendering.terminal.answers import watch_answer
-from sage_core import OpenAIChat
-from sage_core.feedback import FeedbackConfig
 from tests.app.cli.support import DEMO, QUESTION, TANK, as_json, shown
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.stores import fill
@@ -77,9 +72,8 @@ def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str
     assert run([*ask, "--critic", "auto", "--hops", "1"]) == 0
     critic, hops = capsys.readouterr().err.splitlines()
     assert critic.startswith("--critic auto: ") and hops.startswith("--hops: ")
-    for wrong, told in (("loca", "unknown critic"), ("nobody/at-all", "'nobody/at-all'")):
-        assert run([*ask, "--critic", wrong]) != 0
-        assert told in capsys.readouterr().err
+    assert run([*ask, "--critic", "loca"]) != 0
+    assert "unknown critic" in capsys.readouterr().err
 
 
 def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,21 +103,6 @@ def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture
     assert asked == [False, True]
     assert "2.60 pounds a metre." in out and "some-model" in out and "9 of 10 by the critic" in out
     assert "2 LLM calls, 200 tokens sent and 20 received" in out
-
-
-def test_each_sentence_of_a_stream_has_its_mark(tmp_path: Path) -> None:
-    (tmp_path / "ferry.txt").write_text("The ferry leaves at seven. It takes 40 minutes.")
-    screen = io.StringIO()
-    with LLMServer(lambda _: "The ferry takes 55 minutes. It leaves at seven.") as server:
-        chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test")
-        config = SageConfig(feedback=FeedbackConfig(max_rounds=1, max_calls=1))
-        with Sage(tmp_path / "store", answerer=LLMAnswerer(chat), config=config) as sage:
-            sage.ingest(tmp_path / "ferry.txt")
-            console = Console(file=screen, force_terminal=True, width=100)
-            answer = watch_answer(sage.stream("How long does the ferry take?"), console)
-    assert answer.text.endswith("It leaves at seven.")
-    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
-    assert "55 minutes. [not in the passages] It leaves" in shown
 
 
 def test_offline_wins_over_a_key(
