@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from sage_app import Sage
-from sage_core import MiniLMEmbedder, SentenceTransformerEmbedder
+from sage_app.models import SentenceTransformerEmbedder
+from sage_core import MiniLMEmbedder
 from sage_core.embedding.encoder import WORDS, Encoder
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,6 +12,7 @@ from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+    from sage_app.models import OpenAIChat
     from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.results import Answer, Candidate, Retrieval
     from sage_app.pipeline.sage import Sage
@@ -25,6 +26,7 @@ __all__ = [
     "ExtractiveAnswerer",
     "FolderStore",
     "LLMAnswerer",
+    "OpenAIChat",
     "Retrieval",
     "Sage",
     "SageConfig",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOMES = {
     "answers": "Answerer ExtractiveAnswerer LLMAnswerer",
+    "models": "OpenAIChat",
     "pipeline.config": "SageConfig",
     "pipeline.results": "Answer Candidate Retrieval",
     "pipeline.sage": "Sage",

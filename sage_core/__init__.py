@@ -13,12 +13,11 @@ from sage_core._lazy import lazy_names
 if TYPE_CHECKING:
     from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.embedding.protocol import Embedder
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
     from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
-    from sage_core.llm import Message, OpenAIChat
+    from sage_core.llm import Message
     from sage_core.llm.usage import TokenUsage
-    from sage_core.ranking import HybridReranker, RemoteReranker, Reranker
+    from sage_core.ranking import HybridReranker, Reranker
     from sage_core.segmentation import Layout, Segmenter
     from sage_core.selection.config import SelectionConfig
     from sage_core.selection.cut import Selection, select
@@ -41,15 +40,12 @@ __all__ = [
     "MiniLMEmbedder",
     "MissingExtraError",
     "ModelError",
-    "OpenAIChat",
-    "RemoteReranker",
     "Reranker",
     "SageError",
     "SageSettings",
     "Segmenter",
     "Selection",
     "SelectionConfig",
-    "SentenceTransformerEmbedder",
     "Span",
     "StoreError",
     "TokenCounter",
@@ -62,12 +58,11 @@ __all__ = [
 _HOMES = {
     "embedding.minilm": "MiniLMEmbedder",
     "embedding.protocol": "Embedder",
-    "embedding.sentence_transformer": "SentenceTransformerEmbedder",
     "errors": "InputError LLMError MissingExtraError ModelError SageError StoreError",
     "feedback": "FeedbackConfig FeedbackResult Verdict",
-    "llm": "Message OpenAIChat",
+    "llm": "Message",
     "llm.usage": "TokenUsage",
-    "ranking": "HybridReranker RemoteReranker Reranker",
+    "ranking": "HybridReranker Reranker",
     "segmentation": "Layout Segmenter",
     "selection.config": "SelectionConfig",
     "selection.cut": "Selection select",

@@ -26,8 +26,8 @@ class MissingExtraError(SageError, ImportError):
     """An optional dependency is not installed.
 
     Examples:
-        >>> print(MissingExtraError("a cross-encoder", "models"))
-        a cross-encoder needs an optional dependency: pip install "sage-rag[models]" (in a clone ".[models]")
+        >>> print(MissingExtraError("the LLM", "openai"))
+        the LLM needs an optional dependency: pip install "sage-rag[openai]" (in a clone ".[openai]")
 
     Attributes:
         extra: Name of the extra that brings it.
@@ -68,16 +68,4 @@ class LLMError(SageError):
     def __init__(self, message: str, *, chunks: Sequence[str] = (), retryable: bool = False) -> None:
         super().__init__(message)
         self.chunks = tuple(chunks)
-        self.retryable = retryable
-
-
-class RerankerError(SageError):
-    """A remote reranker could not be reached, refused, or answered in an unknown shape.
-
-    Attributes:
-        retryable: Whether the same call may succeed later.
-    """
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
         self.retryable = retryable

@@ -53,7 +53,7 @@ class SageSettings:
     Attributes:
         segmenter: Keywords of `Segmenter`: ``model`` (a name or a folder), ``target_tokens``, ``max_tokens``,
             ``min_tokens``, ``strategy``, ``threshold`` and ``coarse_tokens``.
-        embedder: Name of the embedding model; see `sage_core.embedding.named_embedder`.
+        embedder: Name of the embedding model; see `sage_app.models.named_embedder`.
         reranker: Name of the reranker; see `sage_core.ranking.named_reranker`.
         context: See `SageConfig`.
         candidates: See `SageConfig`.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
-from sage_core.errors import InputError
+from sage_core.embedding import MiniLMEmbedder
 
 
 class MiniLMEmbeddings(Embeddings):
@@ -16,32 +15,18 @@ class MiniLMEmbeddings(Embeddings):
 
         store = InMemoryVectorStore(MiniLMEmbeddings())
 
-    It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
-    by its name or folder; ``HuggingFaceEmbeddings`` of langchain-huggingface does the same with more options.
+    For any other model there is ``HuggingFaceEmbeddings`` of langchain-huggingface.
 
     Examples:
         >>> len(MiniLMEmbeddings().embed_query("When does the ferry leave?"))
         384
-
-    Args:
-        model_name: Name or folder of a sentence-transformers model; ``model`` is the same.
-        device: As in torch; None chooses.
-
-    Raises:
-        MissingExtraError: When embedding with another model, without sentence-transformers:
-            ``pip install "sage-rag[models]"``.
-        ModelError: When embedding, for a model that cannot be loaded.
     """
 
-    def __init__(
-        self, model_name: str | None = None, *, model: str | None = None, device: str | None = None
-    ) -> None:
-        if model_name is not None and model is not None:
-            raise InputError("model and model_name are the same: give one of them")
-        self._embedder = local_embedder(model_name or model or DEFAULT_EMBEDDER, device)
+    def __init__(self) -> None:
+        self._embedder = MiniLMEmbedder()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._embedder.name!r})"
+        return f"{type(self).__name__}()"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages: one vector of length 1 for each text."""

@@ -8,8 +8,8 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
-from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
-from sage_core.embedding.local import LocalEmbedder
+from sage_core.embedding import DEFAULT_EMBEDDER, MiniLMEmbedder
+from sage_core.errors import InputError
 
 
 class MiniLMEmbedding(BaseEmbedding):
@@ -20,31 +20,26 @@ class MiniLMEmbedding(BaseEmbedding):
 
         Settings.embed_model = MiniLMEmbedding()
 
-    It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
-    by its name or folder; LlamaIndex's own ``HuggingFaceEmbedding`` does the same with more options.
+    For any other model there is LlamaIndex's ``HuggingFaceEmbedding``.
 
     Examples:
         >>> len(MiniLMEmbedding().get_text_embedding("The ferry leaves at seven."))
         384
 
-    Args:
-        model_name: Name or folder of a sentence-transformers model.
-        device: As in torch; None chooses. The bundled model runs on the CPU.
-
     Raises:
-        MissingExtraError: When embedding with another model, without sentence-transformers:
-            ``pip install "sage-rag[models]"``.
-        ModelError: When embedding, for a model that cannot be loaded.
+        InputError: For another ``model_name``.
     """
 
-    _embedder: LocalEmbedder = PrivateAttr()
+    _embedder: MiniLMEmbedder = PrivateAttr()
 
-    def __init__(
-        self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, model_name: str = DEFAULT_EMBEDDER, **kwargs: Any) -> None:
+        if model_name != DEFAULT_EMBEDDER:
+            raise InputError(
+                f"MiniLMEmbedding is {DEFAULT_EMBEDDER}: for {model_name!r} take HuggingFaceEmbedding"
+            )
         super().__init__(model_name=model_name, **kwargs)
         # Cheap: weights are loaded on first use, in whichever process embeds.
-        self._embedder = local_embedder(model_name, device)
+        self._embedder = MiniLMEmbedder()
 
     @classmethod
     def class_name(cls) -> str:

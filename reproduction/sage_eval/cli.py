@@ -215,9 +215,9 @@ def run(
         _row_readers(row_reader or ()),
         _prices(prices),
     )
-    from sage_core.embedding import local_embedder
+    from sage_app.models import named_embedder
 
-    embedding = local_embedder(embedder)
+    embedding = named_embedder(embedder)
 
     def llm() -> Answerer:
         return make_answerer(None if reader == "local" else model, base_url, offline, embedding, timeout)
@@ -357,7 +357,7 @@ def choose_reader(experiment: Experiment, asked: Asked) -> Iterator[Reader]:
         InputError: For an unknown kind, or an LLM that there is neither a key nor a server for.
     """
     from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
-    from sage_core.llm import OpenAIChat
+    from sage_app.models import OpenAIChat
     from sage_eval import readers
     from sage_eval.scripted_server import MODEL, Latency, ScriptedServer
 

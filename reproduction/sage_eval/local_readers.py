@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_app.answers import Answerer
-from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
+from sage_app.models.embedders import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import option_letter

@@ -28,7 +28,8 @@ from sage_train.tables import (
 )
 from torch import Tensor, nn
 
-from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
+from sage_app.models import named_embedder
+from sage_core.embedding import DEFAULT_EMBEDDER
 from sage_core.errors import InputError
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.text.sentences import split_sentences
@@ -116,7 +117,7 @@ class TransformerEncoder:
 
     def __init__(self, name_or_path: str = DEFAULT_EMBEDDER, *, device: str | None = None) -> None:
         self.name = name_or_path
-        self.model = local_embedder(name_or_path, device)
+        self.model = named_embedder(str(name_or_path), device=device)
 
     @property
     def size(self) -> int:

@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from sage_app.answers import Answerer, ExtractiveAnswerer
-from sage_core.embedding.openai import OpenAIEmbedder
+from sage_app.models.served import OPENAI_URL, OpenAIEmbedder, api_key, server_url
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.transport import OPENAI_URL, api_key, redact_url, server_url
 from sage_eval.datasets import dataset_names, load_dataset
 from sage_eval.datasets.load import PREFIX
 from sage_eval.experiment import Experiment, Row
@@ -312,6 +311,6 @@ def _embeds(base_url: str | None, spec: tuple[tuple[str, object], ...]) -> bool:
     try:
         OpenAIEmbedder(model, base_url=url, timeout=30, max_retries=0).embed_query("probe")
     except LLMError as error:
-        logger.warning("no embeddings from %s: %s", redact_url(url), error)
+        logger.warning("no embeddings from %s: %s", url.rpartition("@")[2], error)
         return False
     return True

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sage_eval.llm_eval import CATEGORIES, AnswerGrader, grade_messages, read_grade
 
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, LLMError
-from sage_core.llm import OpenAIChat
 from sage_core.llm.usage import TokenUsage
 from tests.fakes.llm_server import LLMServer, Reply
 

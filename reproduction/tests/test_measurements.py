@@ -19,8 +19,8 @@ from sage_train.corpus import Document
 
 from reproduction.tests.evaluation_runs import ToyMethod, llm_down, toy_dataset
 from sage_app.answers import LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError
-from sage_core.llm import OpenAIChat
 
 
 def test_every_kind_has_its_function() -> None:

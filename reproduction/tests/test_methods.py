@@ -15,8 +15,8 @@ from sage_eval.retrievers import make_index
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, NOTHING, SEALS, question
 from sage_app import Sage
 from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, LLMError
-from sage_core.llm import OpenAIChat
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.tokens import get_counter
 from tests.fakes.llm_server import LLMServer, Reply

@@ -17,8 +17,8 @@ from sage_eval.records import EvalDocument
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
 from sage_app.answers import LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, LLMError
-from sage_core.llm import OpenAIChat
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 from tests.fakes.llm_server import LLMServer, Reply

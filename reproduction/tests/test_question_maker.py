@@ -9,8 +9,8 @@ from sage_eval.datasets import load_dataset, save_dataset
 from sage_eval.question_maker import find_answer, make_dataset, make_pair, read_pair
 from sage_eval.records import EvalDocument
 
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, LLMError
-from sage_core.llm import OpenAIChat
 from sage_core.text.spans import Span
 from tests.fakes.llm_server import LLMServer, Reply
 

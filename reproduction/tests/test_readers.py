@@ -12,8 +12,8 @@ from sage_eval.readers import PAPER_COIN, PaperCritic
 from sage_eval.records import EvalDocument, EvalQuestion, Evidence
 
 from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, ModelError
-from sage_core.llm import OpenAIChat
 from sage_core.text.spans import Span
 from tests.fakes.llm_server import LLMServer
 from tests.fakes.models import HashEmbedder

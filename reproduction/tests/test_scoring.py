@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage_eval.metrics.registry import Scorer
 from sage_eval.records import EvalQuestion, MethodResult
 
-from sage_core.llm import OpenAIChat
+from sage_app.models import OpenAIChat
 from tests.fakes.llm_server import LLMServer
 
 QUESTION = EvalQuestion("q", "d", "Where is the mill?", answers=("by the weir",))

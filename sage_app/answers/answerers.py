@@ -123,7 +123,7 @@ class LLMAnswerer:
     """Answers and grades with an LLM.
 
     Examples:
-        >>> from sage_core import OpenAIChat
+        >>> from sage_app import OpenAIChat
         >>> LLMAnswerer(OpenAIChat("llama3.1", base_url="http://localhost:11434/v1")).label
         'llama3.1'
 

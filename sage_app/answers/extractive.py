@@ -104,7 +104,7 @@ def all_words(sentences: Iterable[Sentence]) -> frozenset[str]:
 
 
 class _DocumentEmbedder(Protocol):
-    """The part of `sage_core.embedding.SentenceTransformerEmbedder` used here."""
+    """The part of `sage_core.embedding.Embedder` used here."""
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
@@ -139,7 +139,7 @@ class ExtractiveAnswerer:
         (True, 0)
 
     Args:
-        embedder: Optional; a `sage_core.embedding.SentenceTransformerEmbedder`. Not used with a judge.
+        embedder: Optional; a `sage_core.embedding.Embedder`. Not used with a judge.
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.
         min_together: What also suffices where all of them hold it together, and one alone less.
         max_sentences: Most sentences to quote.

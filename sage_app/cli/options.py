@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sage_app.models.embedders import OPENAI
 from sage_app.pipeline.opening import DEFAULT_MODEL
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
 from sage_app.pipeline.opening import make_answerer as make_answerer
-from sage_core.embedding.named import OPENAI
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.sanitize import terminal_safe
 

@@ -98,11 +98,11 @@ def tune(
     --settings, Sage.from_settings and both frameworks; else the settings stay as they are. The store is only
     read. Ctrl-C shows what has been compared; another run begins anew.
     """
+    from sage_app.models import named_embedder
     from sage_app.pipeline.progress import progress_bar
     from sage_app.tuning.quotations import read_questions
     from sage_app.tuning.tuner import TuneOptions
     from sage_app.tuning.tuner import tune as run_tuning
-    from sage_core.embedding import named_embedder
 
     cli.require_packages(embedder)
     options = TuneOptions(minutes=minutes, seed=seed, base=cli.load_settings(settings, embedder))

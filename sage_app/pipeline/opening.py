@@ -57,8 +57,8 @@ def open_sage(
     Raises:
         InputError: For settings that cannot be read, and names that stand for nothing.
     """
+    from sage_app.models import named_embedder
     from sage_app.pipeline.sage import Sage
-    from sage_core.embedding.named import named_embedder
     from sage_core.settings import SageSettings, load_settings
 
     chosen = None if settings is None else load_settings(settings)
@@ -101,7 +101,7 @@ def make_answerer(
             f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "
             "or leave --model out to have sentences quoted without an LLM"
         )
-    from sage_core.llm import OpenAIChat
+    from sage_app.models import OpenAIChat
 
     # A person is waiting: two more attempts, not four.
     chat = OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, timeout=timeout, max_retries=2)

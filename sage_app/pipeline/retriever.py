@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.pipeline.batches import BATCH_WINDOW_SECONDS, MicroBatcher
 from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import PROBE
 from sage_app.pipeline.results import Candidate, NamedBy, Retrieval
 from sage_app.store.chunks import Chunk, Found
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import NamedStore, Store
-from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
 from sage_core.ranking import (

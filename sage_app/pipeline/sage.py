@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_app.answers import Answerer, ExtractiveAnswerer, StreamingAnswerer, capabilities_of
+from sage_app.models import named_embedder
 from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
@@ -17,7 +18,7 @@ from sage_app.pipeline.retriever import Retriever
 from sage_app.pipeline.tracing import note_retrieval, step
 from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
-from sage_core.embedding import Embedder, MiniLMEmbedder, named_embedder
+from sage_core.embedding import Embedder, MiniLMEmbedder
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Search, Step
 from sage_core.feedback.drivers import (
@@ -68,7 +69,7 @@ class Sage:
     Args:
         store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
         segmenter: Cuts documents; the bundled `Segmenter` where None.
-        embedder: An embedding model, or the name of one (`sage_core.embedding.named_embedder`), such as
+        embedder: An embedding model, or the name of one (`sage_app.models.named_embedder`), such as
             ``"openai:text-embedding-3-small"``; all-MiniLM-L6-v2 where None.
         reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`);
             ``"hybrid"`` where None.

@@ -116,8 +116,8 @@ def serve(
     Ctrl-C stops it.
     """
     check_installed("sage-rag serve", "serve", "starlette", "uvicorn")
+    from sage_app.models import named_embedder
     from sage_app.store import open_store
-    from sage_core.embedding import named_embedder
 
     cli.require_packages(embedder, store=store)
     loaded = cli.load_settings(settings, embedder)

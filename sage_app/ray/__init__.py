@@ -29,6 +29,7 @@ import numpy as np
 
 from sage_app.documents.discovery import KINDS, is_below
 from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
+from sage_app.models import SentenceTransformerEmbedder
 from sage_app.pipeline.ingest import (
     _BATCH_CHARACTERS,
     _SETTLED,
@@ -45,7 +46,6 @@ from sage_app.store.chunks import Chunk, NewDocument
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import Store
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import PathArgument, as_path
 

@@ -1,4 +1,4 @@
-"""What embedding models that run here share: loaded once, questions in shared batches, the last ones kept."""
+"""What embedding models that run here share: loaded once, the last questions remembered."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
-
 # A question is embedded for the search, the reranker and perhaps the answer: once is enough.
 _QUERIES = 512
 
 # Of an embedder: models, locks and what is remembered.
-_NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
+_NOT_PICKLED = ("_lock", "_recent", "_recent_lock")
 
 
 class LocalEmbedder(ABC):
@@ -28,12 +26,9 @@ class LocalEmbedder(ABC):
         self._init_runtime_state()
 
     def _init_runtime_state(self) -> None:
-        """Create locks, the batcher and the cache; called again after unpickling."""
+        """Create locks and the cache; called again after unpickling."""
         # Fast tokenizers cannot be shared by threads, and a forward pass uses every core anyway.
         self._lock = threading.Lock()
-        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
-            self.embed_queries, delay=BATCH_WINDOW_SECONDS
-        )
         self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._recent_lock = threading.Lock()
 
@@ -50,11 +45,8 @@ class LocalEmbedder(ABC):
             return self._encode(list(texts), question=False)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Embed one question; see `Embedder.embed_query`. The array is read-only.
-
-        Questions of several threads share a batch, and the last few hundred are remembered.
-        """
-        return self._queries(text)
+        """Embed one question; see `Embedder.embed_query`. The array is read-only."""
+        return self.embed_queries([text])[0]
 
     def embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """`embed_query` of several questions in as few forward passes as there can be."""

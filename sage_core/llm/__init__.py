@@ -1,6 +1,5 @@
-"""Ask an LLM: plain messages, and an adapter for any OpenAI-compatible server."""
+"""What an LLM is to this library: plain messages in, text and token counts out."""
 
 from sage_core.llm.messages import ChatModel, Completion, Message, Role
-from sage_core.llm.openai_chat import OpenAIChat
 
-__all__ = ["ChatModel", "Completion", "Message", "OpenAIChat", "Role"]
+__all__ = ["ChatModel", "Completion", "Message", "Role"]

@@ -49,13 +49,7 @@ class Completion:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """An LLM that can be asked. `sage_core.llm.OpenAIChat` is one.
-
-    Examples:
-        >>> from sage_core import OpenAIChat
-        >>> isinstance(OpenAIChat("llama3.1", base_url="http://localhost:11434/v1"), ChatModel)
-        True
-    """
+    """An LLM that can be asked, by the core's own loop."""
 
     @property
     def name(self) -> str:

@@ -27,7 +27,6 @@ from sage_core.ranking.protocol import (
     rank,
     score_candidates,
 )
-from sage_core.ranking.remote import RemoteReranker
 from sage_core.ranking.similarity import SimilarityReranker
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "NamedLink",
     "Place",
     "Ranked",
-    "RemoteReranker",
     "Reranker",
     "ScoreAwareReranker",
     "SimilarityReranker",

@@ -29,7 +29,6 @@ NEEDS = {
     "ChromaStore": ("chromadb",),
     "LLMAnswerer": ("openai",),
     "OpenAIChat": ("openai",),
-    "OpenAIEmbedder": ("openai",),
     "Retrieval": ("chromadb",),
     "Sage": ("chromadb",),
 }
@@ -37,6 +36,7 @@ NEEDS = {
 # Protocols that extend another or that only the pipeline implements, and errors whose base has the example.
 WITHOUT = {
     "Answerer",
+    "ChatModel",
     "StreamingAnswerer",
     "Store",
     "InputError",

@@ -22,7 +22,6 @@ LAYERS = (
     (
         "sage_core.errors",
         "sage_core._checks",
-        "sage_core._microbatch",
         "sage_core._display",
         "sage_core._lazy",
         "sage_core.paths",
@@ -33,7 +32,7 @@ LAYERS = (
     ("sage_core.segmentation", "sage_core.word_index"),
     ("sage_core.ranking", "sage_core.verify", "sage_core.settings"),
     ("sage_core.inspecting", "sage_core.question"),
-    ("sage_app.documents",),
+    ("sage_app.documents", "sage_app.models"),
     ("sage_app.store", "sage_app.answers"),
     ("sage_app.pipeline",),
     ("sage_app.tuning",),
@@ -191,7 +190,6 @@ def test_the_root_holds_nothing_else():
         "__init__.py",
         "errors.py",
         "_checks.py",
-        "_microbatch.py",
         "_display.py",
         "_lazy.py",
         "paths.py",
@@ -295,7 +293,7 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 30_298,
+    (CORE, *ADAPTERS): 28_533,
     ("sage_core/verify",): 3_201,
     (APP,): 16_159,
 }

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sage_app.models import named_embedder
 from sage_app.store import open_store
-from sage_core.embedding import named_embedder
 from sage_core.errors import InputError
 from sage_core.ranking import named_reranker
 from sage_core.segmentation import Segmenter

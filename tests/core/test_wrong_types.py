@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sage_app import ExtractiveAnswerer, LLMAnswerer, Sage, SageConfig
-from sage_core import FeedbackConfig, Layout, OpenAIChat, Segmenter, select
+from sage_app.models import OpenAIChat
+from sage_core import FeedbackConfig, Layout, Segmenter, select
 from sage_core.errors import InputError
 from sage_core.llm.prompting import question_text
 from sage_core.ranking import arank, rank

@@ -26,11 +26,11 @@ def test_langchain(expected):
     np.testing.assert_allclose(model.embed_query(QUESTION), expected[1], atol=1e-5)
 
 
-def test_langchain_takes_the_name_under_both_of_its_names():
-    for model in (MiniLMEmbeddings(model="all-MiniLM-L6-v2"), MiniLMEmbeddings("all-MiniLM-L6-v2")):
-        assert repr(model) == "MiniLMEmbeddings('all-MiniLM-L6-v2')"
-    with pytest.raises(InputError, match="give one"):
-        MiniLMEmbeddings("a", model="b")
+def test_another_model_is_the_framework_s():
+    with pytest.raises(InputError, match="HuggingFaceEmbedding"):
+        MiniLMEmbedding("BAAI/bge-small-en-v1.5")
+    with pytest.raises(TypeError):
+        MiniLMEmbeddings("BAAI/bge-small-en-v1.5")
 
 
 async def test_llamaindex(expected):

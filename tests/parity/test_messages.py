@@ -15,9 +15,9 @@ import sage_langchain
 import sage_llamaindex
 from sage_app import Sage
 from sage_app.cli.main import run
-from sage_core.embedding import named_embedder
+from sage_app.models import named_embedder
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import HybridReranker, RemoteReranker, named_reranker
+from sage_core.ranking import HybridReranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageChain, SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -28,7 +28,7 @@ from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
 @pytest.mark.parametrize(
     "reranker",
-    [HybridReranker(), RemoteReranker("http://127.0.0.1:1")],
+    [HybridReranker(), named_reranker("none")],
     ids=lambda r: type(r).__name__,
 )
 def test_the_question_comes_before_the_texts(reranker: HybridReranker) -> None:

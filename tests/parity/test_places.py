@@ -22,7 +22,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 
 from sage_app import Sage, SageConfig
 from sage_app.answers import LLMAnswerer
-from sage_core.llm import OpenAIChat
+from sage_app.models import OpenAIChat
 from sage_core.selection import FixedK
 from sage_core.text.outline import header_of, passage_header, source_names, take_header
 from sage_core.text.tokens import get_counter

@@ -11,8 +11,8 @@ from llama_index.core import Document as LlamaDocument
 from llama_index.core import VectorStoreIndex
 
 from sage_app import LLMAnswerer, Sage
+from sage_app.models import OpenAIChat
 from sage_app.pipeline.results import Answer
-from sage_core import OpenAIChat
 from sage_core.feedback import FeedbackResult
 from sage_core.verify import AnswerMark, mark_answer
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain

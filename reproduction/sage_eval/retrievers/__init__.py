@@ -1,6 +1,6 @@
 """Retrievers for evaluations: indexes of pieces, the embedding models under them, and what makes both."""
 
-from sage_core.embedding.openai import OpenAIEmbedder
+from sage_app.models import OpenAIEmbedder
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
 from sage_eval.retrievers.dense import (

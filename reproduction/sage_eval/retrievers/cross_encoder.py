@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
+from sage_app.models.embedders import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking.protocol import check_request
 from sage_core.selection import Scale

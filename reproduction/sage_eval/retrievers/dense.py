@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.models import SentenceTransformerEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
-from sage_core.embedding.openai import OpenAIEmbedder
+from sage_app.models import OpenAIEmbedder, named_embedder
+from sage_core.embedding import DEFAULT_EMBEDDER
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking import HybridReranker, Reranker
@@ -104,7 +104,7 @@ class ModelPool:
             if self._shared is not None and self._shared.name == name and device is None:
                 model = self._shared
             else:
-                model = local_embedder(name, device)
+                model = named_embedder(name, device=device)
         elif settings.kind == "dpr":
             model = DualEncoder(
                 settings.take("question_model", str, DPR_QUESTION_MODEL),

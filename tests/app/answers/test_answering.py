@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
-from sage_core.llm import Completion, OpenAIChat
+from sage_core.llm import Completion
 from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention, phrases_for
 from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
@@ -76,7 +77,7 @@ def test_the_agreed_sentence_is_known(text: str, agreed: bool) -> None:
 
 def answerer_for(server: LLMServer, **settings: object) -> LLMAnswerer:
     pytest.importorskip("openai")
-    return LLMAnswerer(OpenAIChat("m", base_url=server.base_url, api_key=KEY, backoff=0.001, **settings))
+    return LLMAnswerer(OpenAIChat("m", base_url=server.base_url, api_key=KEY, **settings))
 
 
 def ask(server: LLMServer, **settings: object) -> FeedbackResult:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sage_app import LLMAnswerer, Sage
+from sage_app.models import OpenAIChat
 from sage_app.rendering.rows import retrieval_rows
-from sage_core.llm import OpenAIChat
 from tests.fakes.llm_server import LLMServer
 
 SAME = "A boat may lie at the pontoon for two nights without a fee."

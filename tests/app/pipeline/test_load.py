@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage_app.answers import LLMAnswerer
-from sage_core.llm import OpenAIChat
+from sage_app.models import OpenAIChat
 from sage_core.selection import Scale
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import HashEmbedder

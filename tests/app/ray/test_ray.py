@@ -281,7 +281,7 @@ def test_a_run_that_is_killed_goes_on(cluster: None, server: ChromaServer, tmp_p
 def test_on_the_command_line(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sage_core.embedding.named_embedder", lambda *_, **__: HashEmbedder())
+    monkeypatch.setattr("sage_app.models.named_embedder", lambda *_, **__: HashEmbedder())
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry sails at seven.", "b.txt": "The mill is closed."})
     command = ["ingest", f"local://{docs}", "--store", str(tmp_path / "store"), "--engine", "ray"]
     assert main([*command, "--json"]) == 0

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sage_core.embedding import MiniLMEmbedder, SentenceTransformerEmbedder, local_embedder
-from sage_core.embedding.protocol import Embedder, unit_rows
-from sage_core.embedding.sentence_transformer import pack_by_length
-from sage_core.errors import InputError, ModelError
+from sage_core.embedding import MiniLMEmbedder
+from sage_core.embedding.protocol import unit_rows
 
 TEXTS = [
     "The lighthouse was built from local granite.",
@@ -29,19 +25,6 @@ ORIGINAL = Path(__file__).with_name("minilm_vectors.json")
 @pytest.fixture(scope="module")
 def embedder():
     return MiniLMEmbedder()
-
-
-@given(st.lists(st.integers(0, 500), max_size=60), st.integers(1, 2000), st.integers(1, 20))
-def test_packing_holds_every_item_once_within_the_budget(lengths, budget, largest):
-    batches = pack_by_length(lengths, budget, largest=largest)
-    assert sorted(i for b in batches for i in b) == list(range(len(lengths)))
-    for batch in batches:
-        assert 1 <= len(batch) <= largest
-        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
-
-
-def test_packing_fills_a_batch_before_it_starts_another():
-    assert pack_by_length([5, 1, 5, 1], 10) == [[1, 3], [0, 2]]
 
 
 def test_unit_rows_turns_what_has_no_direction_into_zeros():
@@ -115,26 +98,3 @@ def test_threads_share_one_embedder(embedder):
         together = list(pool.map(lambda t: embedder.embed_documents([t]), TEXTS))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-
-
-def test_names():
-    assert isinstance(MiniLMEmbedder(), Embedder)
-    assert isinstance(local_embedder("sentence-transformers/all-MiniLM-L6-v2", "cpu"), MiniLMEmbedder)
-    elsewhere = local_embedder("all-MiniLM-L6-v2", "cuda")
-    assert isinstance(elsewhere, SentenceTransformerEmbedder)
-    assert elsewhere.name == MiniLMEmbedder().name == "all-MiniLM-L6-v2"
-    assert SentenceTransformerEmbedder("some/model").name == "some/model"
-
-
-def test_bad_arguments():
-    with pytest.raises(InputError):
-        SentenceTransformerEmbedder(" ")
-    with pytest.raises(InputError, match="batch_characters"):
-        SentenceTransformerEmbedder("some/model", batch_characters=0)
-
-
-@pytest.mark.slow
-def test_a_folder_without_a_model_says_what_to_do(tmp_path):
-    pytest.importorskip("sentence_transformers")
-    with pytest.raises(ModelError, match="safetensors"):
-        SentenceTransformerEmbedder(tmp_path).embed_query("a question")

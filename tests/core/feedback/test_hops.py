@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sage_app import LLMAnswerer, Sage, SageConfig
+from sage_app.models import OpenAIChat
 from sage_core import FeedbackConfig, FeedbackResult, Verdict
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
@@ -22,7 +23,6 @@ from sage_core.feedback import (
     parse_verdict,
     run_loop,
 )
-from sage_core.llm import OpenAIChat
 from sage_core.selection import SelectionConfig
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker

@@ -1,10 +1,9 @@
-"""Models of sentence-transformers as an `Embedder`."""
+"""Embedding models by name: the bundled one, models of sentence-transformers, and those of a server."""
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import sys
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,49 +12,74 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.models.served import OpenAIEmbedder
+from sage_core._checks import check_folder, likely_typo
 from sage_core.embedding.local import LocalEmbedder
-from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER
-from sage_core.embedding.protocol import unit_rows
+from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER, MiniLMEmbedder
+from sage_core.embedding.protocol import Embedder, unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.text.tokens import TokenCounter, TokenizerCounter
 
 logger = logging.getLogger(__name__)
 
-# Characters, padding included, that one forward pass takes. Packing texts of like length up to this size
-# is about 1.6 times as fast as batches of 32 on a CPU; an accelerator wants far larger passes.
-_BATCH_CHARACTERS = 8_192
-_BATCH_CHARACTERS_ACCELERATOR = 262_144
-_MAX_BATCH = 1_024
+OPENAI = "openai:"
+"""Before the name of a model behind OpenAI's interface."""
 
-# Forward passes after which freed memory is given back to the system.
-_TRIM_PASSES = 16
+_HOSTED = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
 
 
-def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
-    """Positions of items in batches of like length, from short to long, so that little of a batch is padding.
+def named_embedder(
+    name: str, *, base_url: str | None = None, timeout: float = 60.0, device: str | None = None
+) -> Embedder:
+    """The embedding model of a name.
 
-    A batch's items times its longest item are ``budget`` at most, but for a single longer one; its items
-    ``largest``.
+        >>> named_embedder("openai:text-embedding-3-small").name
+        'text-embedding-3-small'
+
+    Args:
+        name: ``"all-MiniLM-L6-v2"``, which is bundled; any other sentence-transformers name or folder;
+            ``"openai:MODEL"`` for a model of OpenAI, or of a server with the same interface.
+        base_url: Address of that server, up to ``/v1``; ``OPENAI_BASE_URL``, else OpenAI's, where None.
+            Ignored for models that run here.
+        timeout: Seconds that one request may take.
+        device: As in torch; None chooses. The bundled model runs on the CPU; with another device
+            sentence-transformers loads the original from the hub.
+
+    Raises:
+        InputError: For a blank name, one that is nearly another, or a folder that is not there.
     """
-    batches: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        batch = batches[-1] if batches else None
-        if batch is None or len(batch) >= largest or (len(batch) + 1) * lengths[i] > budget:
-            batches.append([i])
-        else:
-            batch.append(i)
-    return batches
+    check_folder("embedding model", name)
+    if not name.strip() or name.strip() == OPENAI:
+        raise InputError(
+            f"the embedding model's name is blank: say 'all-MiniLM-L6-v2', a name or folder of "
+            f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"
+        )
+    elsewhere = base_url or os.environ.get("OPENAI_BASE_URL")  # whose models nobody knows
+    meant = _meant(name, elsewhere is not None)
+    if meant is not None:
+        raise InputError(
+            f"no embedding model {name!r}: did you mean {meant!r}? There are {DEFAULT_EMBEDDER!r}, any name "
+            f"or folder of sentence-transformers, and '{OPENAI}MODEL'"
+        )
+    if name.startswith(OPENAI):
+        return OpenAIEmbedder(name.removeprefix(OPENAI), base_url=base_url, timeout=timeout)
+    if name in BUNDLED and device in (None, "cpu"):
+        return MiniLMEmbedder()
+    return SentenceTransformerEmbedder(name, device=device)
 
 
-def _give_memory_back() -> None:
-    """Have the C library return free memory to the system, where it is glibc.
-
-    Every forward pass has other shapes, which leaves gaps that no later pass fits: in 5,000 texts the process
-    grew by 350 MB, and without end.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
+def _meant(name: str, elsewhere: bool) -> str | None:
+    """The name that was probably meant; None if this one may be right."""
+    kind, colon, model = name.partition(":")
+    if f"{kind}{colon}" == OPENAI:
+        typo = None if elsewhere else likely_typo(model, _HOSTED)
+        return None if typo is None else f"{OPENAI}{typo}"
+    if name.rpartition("/")[2] in _HOSTED:
+        return f"{OPENAI}{name.rpartition('/')[2]}"
+    # No name on the hub has a colon; on Windows a path may have one, after a letter.
+    if colon and len(kind) > 1 and not Path(name).exists():
+        return f"{OPENAI}{model}"
+    return likely_typo(name, (DEFAULT_EMBEDDER,))
 
 
 # What sentence-transformers raises: OSError for files and downloads, the others for files of another kind
@@ -94,12 +118,11 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         name_or_path: A model's name or folder; a name that is not a folder is fetched by
             sentence-transformers from the Hugging Face hub.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
-        batch_characters: Characters, padding included, in one forward pass.
         normalize: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
             models whose products of vectors mean something else than cosines.
 
     Raises:
-        InputError: For an empty name or a batch size below 1.
+        InputError: For an empty name.
         MissingExtraError: On first use, where sentence-transformers is not installed.
         ModelError: On first use, where the model cannot be loaded.
     """
@@ -109,18 +132,13 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         name_or_path: str | Path,
         *,
         device: str | None = None,
-        batch_characters: int | None = None,
         normalize: bool = True,
     ) -> None:
         if not str(name_or_path).strip():
             raise InputError("an embedding model needs a name or a folder")
-        if batch_characters is not None and batch_characters < 1:
-            raise InputError(f"batch_characters must be at least 1, not {batch_characters}")
         self._source = str(name_or_path)
         self._device = device
-        self._batch_characters = batch_characters
         self._normalize = normalize
-        self._passes = 0
         super().__init__()
 
     @property
@@ -145,7 +163,7 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         return f"{type(self).__name__}({self._source!r})"
 
     def _encode(self, texts: Sequence[str], *, question: bool) -> NDArray[np.float32]:
-        """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""
+        """One row for each text. Hold the lock."""
         model = self._loaded()
         # Models with separate prompts for questions and passages have these; older releases only `encode`.
         encode = getattr(model, "encode_query" if question else "encode_document", model.encode)
@@ -153,19 +171,8 @@ class SentenceTransformerEmbedder(LocalEmbedder):
             # Older releases say `get_sentence_embedding_dimension`.
             size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
             return np.zeros((0, int(size() or 0)), dtype=np.float32)
-        on_cpu = str(getattr(model, "device", "cpu")) == "cpu"
-        budget = self._batch_characters or (_BATCH_CHARACTERS if on_cpu else _BATCH_CHARACTERS_ACCELERATOR)
-        parts: list[tuple[list[int], NDArray[Any]]] = []
-        for batch in pack_by_length([len(t) for t in texts], budget):
-            rows = encode([texts[i] for i in batch], batch_size=len(batch), show_progress_bar=False)
-            parts.append((batch, np.asarray(rows, dtype=np.float32)))
-            self._passes += 1
-            if on_cpu and self._passes % _TRIM_PASSES == 0:
-                _give_memory_back()
-        vectors = np.empty((len(texts), parts[0][1].shape[1]), dtype=np.float32)
-        for batch, rows in parts:
-            vectors[batch] = rows
-        return unit_rows(vectors) if self._normalize else vectors
+        rows = np.asarray(encode(list(texts), show_progress_bar=False), dtype=np.float32)
+        return unit_rows(rows) if self._normalize else rows
 
     def _load(self) -> Any:
         try:

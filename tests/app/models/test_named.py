@@ -7,8 +7,9 @@ import pytest
 
 from sage_app import Sage
 from sage_app.cli.main import run
-from sage_core.embedding import MiniLMEmbedder, OpenAIEmbedder, named_embedder
-from sage_core.errors import InputError
+from sage_app.models import OpenAIEmbedder, SentenceTransformerEmbedder, named_embedder
+from sage_core.embedding import MiniLMEmbedder
+from sage_core.errors import InputError, ModelError
 from tests.fakes.llm_server import LLMServer
 
 
@@ -91,3 +92,19 @@ def test_the_command_line_does_too(tmp_path, note, server, capsys, monkeypatch):
     assert "nine" in capsys.readouterr().out
     assert run(["ask", "When?", "--offline", "--store", store]) == 1
     assert "small" in capsys.readouterr().err  # the store was made with another model, which is named
+
+
+def test_models_of_sentence_transformers_by_name():
+    assert isinstance(named_embedder("sentence-transformers/all-MiniLM-L6-v2", device="cpu"), MiniLMEmbedder)
+    elsewhere = named_embedder("all-MiniLM-L6-v2", device="cuda")
+    assert isinstance(elsewhere, SentenceTransformerEmbedder)
+    assert elsewhere.name == MiniLMEmbedder().name == "all-MiniLM-L6-v2"
+    with pytest.raises(InputError):
+        SentenceTransformerEmbedder(" ")
+
+
+@pytest.mark.slow
+def test_a_folder_without_a_model_says_what_to_do(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(ModelError, match="safetensors"):
+        SentenceTransformerEmbedder(tmp_path).embed_query("a question")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core._microbatch import MicroBatcher
+from sage_app.pipeline.batches import MicroBatcher
 
 
 class Recorder:
@@ -74,7 +74,7 @@ def test_batches_keep_to_the_limit_by_weight():
 
 def test_only_a_batch_that_follows_company_waits(monkeypatch):
     slept = []
-    monkeypatch.setattr("sage_core._microbatch.time.sleep", slept.append)
+    monkeypatch.setattr("sage_app.pipeline.batches.time.sleep", slept.append)
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder, delay=0.25)
     with ThreadPoolExecutor(8) as pool:
