@@ -57,7 +57,7 @@ class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
         self,
         judge: LocalJudge | None = None,
         *,
-        veto: Veto = "unsupported",
+        veto: Veto = "contradicted",
         correct: bool = False,
     ) -> None:
         self.judge = judge or shared_judge()

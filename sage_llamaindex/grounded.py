@@ -73,7 +73,7 @@ class SageGroundedEngine(BaseQueryEngine):
         engine: Any,
         *,
         judge: LocalJudge | None = None,
-        veto: Veto = "unsupported",
+        veto: Veto = "contradicted",
         correct: bool = False,
     ) -> None:
         if not callable(getattr(engine, "query", None)) and not callable(getattr(engine, "chat", None)):

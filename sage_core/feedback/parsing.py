@@ -123,9 +123,8 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
         adjust = next((a for k in _ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
         reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
         reason = reason if isinstance(reason, str) else ""
-        missing, passage = _question(fields.get("missing")), fields.get("passage")
-        named = passage if isinstance(passage, int) and passage > 0 else 0
-        return Verdict(score, adjust, raw=raw, reason=reason, missing=missing, passage=int(named))
+        missing, passage = _question(fields.get("missing")), _passage_value(fields.get("passage"))
+        return Verdict(score, adjust, raw=raw, reason=reason, missing=missing, passage=passage)
     # Wrappers such as {"result": {"evaluation": {...}}} are seen; deeper nesting is data, not a verdict.
     if depth < 3:
         for value in fields.values():
@@ -141,6 +140,17 @@ def _question(value: object) -> str:
         return ""
     text = " ".join(value.split())
     return "" if text.strip(" .-\"'").casefold() in _NOTHING else text
+
+
+def _passage_value(value: object) -> int:
+    """A JSON value as the number of a passage: 2, "2", "passage 2", [2]; 0 for anything else."""
+    if isinstance(value, list):
+        value = value[0] if value else 0
+    if isinstance(value, str):
+        match = re.fullmatch(r"\W*(?:passage\W*)?(\d{1,4})\W*", value, re.IGNORECASE)
+        return int(match[1]) if match else 0
+    # True is an int, and names no passage.
+    return max(0, int(value)) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _score_value(value: object) -> float | None:

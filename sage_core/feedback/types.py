@@ -19,7 +19,7 @@ from sage_core.text.spans import Span
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
 Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
-Veto = Literal["contradicted", "unsupported", "off"]
+Veto = Literal["contradicted", "off"]
 StopReason = Literal[
     "accepted",
     "max_rounds",
@@ -212,8 +212,8 @@ class FeedbackConfig:
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.verify.LocalJudge`.
         veto: What keeps an answer from being accepted, whatever its grade: ``"contradicted"``, a statement
-            that the passages contradict; ``"unsupported"``, also a main statement that they do not support,
-            unless the critic names a passage that does; ``"off"``, nothing. See `sage_core.verify.settled`.
+            for which the passages have another number or cell, or which they deny; ``"off"``, nothing. See
+            `sage_core.verify.settled`.
         correct: Whether to correct the numbers of passages in the answer, see
             `sage_core.verify.correct_citations`; not where it was streamed. The rounds and the marks have it
             as it was written.
@@ -231,7 +231,7 @@ class FeedbackConfig:
     selection: SelectionConfig = field(default_factory=SelectionConfig)
     critic: str = "llm"
     hops: int = 0
-    veto: Veto = "unsupported"
+    veto: Veto = "contradicted"
     correct: bool = False
 
     def __post_init__(self) -> None:

@@ -20,7 +20,6 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import claims_of, mark_answer
 from sage_core.verify.passages import Source, checked_passages
-from sage_core.verify.scoring import LACKS_VALUE
 from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
 
 _log = logging.getLogger(__name__)
@@ -34,10 +33,9 @@ ADDRESSED = 0.66  # Share of the question's words in a supported answer and its 
 # A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
 _SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
-_DOUBTFUL = 0.5  # Probability of a statement below which it is likelier unsupported.
 UNANSWERED_BELOW = 0.08
 """Probability that passages answer below which no LLM is asked, where ranking doubts too
-(`benchmarks/empty.py`), and a doubtful statement counts as unsupported."""
+(`benchmarks/empty.py`)."""
 _ABOUT_THE_TEXT = re.compile(
     r"(?i)\b(?:documents?|texts?|files?|pages?|passages?|articles?|papers?|reports?|summar\w+)\b"
 )
@@ -229,14 +227,12 @@ def settled(
 ) -> Verdict:
     """One verdict out of a critic's grade and of what the passages support; no LLM is called.
 
-    - A statement that the passages contradict: the grade is at most 3, and the answer is not accepted.
-    - The main statement, the first one, is not supported: the same, unless the critic names a passage that
-      supports it (`Verdict.passage`). Then it counts as unsure, and points there. One that is below .5 counts
-      as unsupported where it has a number or name that the passages lack, or they hardly answer the question.
-    - Otherwise the grade stands. The marks are the verdict's in every case.
+    - If a statement has another number or cell than the passages, or they deny it, the grade is at most 3,
+      and the answer is not accepted.
+    - Otherwise the grade stands. If the main statement, the first one, is not supported, and the critic names
+      a passage that supports it (`Verdict.passage`), the statement counts as unsure, and points there.
 
-    ``benchmarks/judge.py --veto`` measures how many right answers lose their grade. A judge that fails
-    overrules nothing.
+    The marks are the verdict's in every case. A judge that fails overrules nothing.
 
     Examples:
         >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
@@ -257,19 +253,13 @@ def settled(
     """
     marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
     main = next((m for m in marks if m.support != "nothing claimed"), None)
+    if main and main.support == "unsupported" and not main.refuted and 0 < verdict.passage <= len(passages):
+        named = replace(
+            main, support="unsure", passage=verdict.passage - 1, evidence=None, heading="",
+            reason=f"the critic names passage {verdict.passage}: {main.reason}",
+        )  # fmt: skip
+        marks = tuple(named if m is main else m for m in marks)
     denied = next((m for m in marks if m.refuted), None)
-    if denied is None and main is not None and config.veto == "unsupported":
-        main = _unsupported(main, question, passages, judge or shared_judge())
-    if denied is None and main is not None and main.support == "unsupported":
-        if 0 < verdict.passage <= len(passages):
-            named = replace(
-                main, support="unsure", passage=verdict.passage - 1, evidence=None, heading="",
-                reason=f"the critic names passage {verdict.passage}: {main.reason}",
-            )  # fmt: skip
-            marks = tuple(named if m.span == main.span else m for m in marks)
-        elif config.veto == "unsupported":
-            denied = main
-            marks = tuple(main if m.span == main.span else m for m in marks)
     if verdict.score is None or denied is None or config.veto == "off":
         accepted = (verdict.score or 0) >= config.accept_score and not verdict.vetoed_by
         return replace(verdict, marks=marks, accepted=accepted)
@@ -285,32 +275,13 @@ def settled(
     )
 
 
-def _unsupported(mark: AnswerMark, question: str, passages: Sequence[str], judge: LocalJudge) -> AnswerMark:
-    """A doubtful mark as unsupported, where it has what passages lack or they do not answer the question."""
-    if mark.support != "unsure" or mark.probability is None or mark.probability >= _DOUBTFUL:
-        return mark
-    if LACKS_VALUE.search(mark.reason):
-        return replace(mark, support="unsupported")
-    if not question.strip() or YES_NO.match(question):  # Of one for yes or no the reader knows little.
-        return mark
-    try:
-        answered = judge.answerable(question, passages)
-    except Exception as error:  # whatever it is: the answer is there, and is not lost
-        _log.warning("the local judge failed, the grade stands: %s: %s", type(error).__name__, error)
-        return mark
-    if answered is None or answered >= UNANSWERED_BELOW:
-        return mark
-    reason = f"P(the passages answer the question) = {answered:.2f}: {mark.reason}"
-    return replace(mark, support="unsupported", reason=reason)
-
-
 def check(
     question: str,
     passages: Sequence[str],
     answer: str,
     *,
     judge: LocalJudge | None = None,
-    veto: Veto = "unsupported",
+    veto: Veto = "contradicted",
     sources: Sequence[Source] | None = None,
 ) -> Verdict:
     """Whether passages support an answer to a question; no LLM is called.

@@ -190,7 +190,7 @@ def _affirmed(
     if (denied := next((c for c in asked if c.refuted), None)) is not None:
         affirmed = denied.probability
     known = affirmed if affirmed is None or yes else 1 - affirmed
-    against = place.quote if known is not None and known < UNSUPPORTED_BELOW else ""
+    against = denied.instead if denied is not None and yes else ""
     return Claim(
         Span(0, len(answer)), answer, known, place.passage, place.sentence, "read with the question", against
     )

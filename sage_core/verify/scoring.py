@@ -35,9 +35,6 @@ _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken o
 VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
 VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
-LACKS_VALUE = re.compile(
-    r", a (?:number|name) is not\b"
-)  # In a reason: the passages have another one, or none.
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
 ROW_REASON = "as its row of the table says"
 _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.

@@ -40,6 +40,26 @@ def test_a_structured_reply_needs_no_text() -> None:
     assert json.loads(verdict.raw) == {"reason": "Fine.", "score": 9, "adjust": 0}
 
 
+@pytest.mark.parametrize(
+    ("passage", "number"),
+    [
+        (2, 2),
+        ("2", 2),
+        ([1], 1),
+        (["passage 3"], 3),
+        (True, 0),
+        (False, 0),
+        (-1, 0),
+        ("none", 0),
+        ([], 0),
+        (None, 0),
+    ],
+)
+def test_the_passage_that_a_critic_names(passage: object, number: int) -> None:
+    reply = {"score": 10, "passage": passage}
+    assert parse_verdict(reply).passage == parse_verdict(json.dumps(reply)).passage == number
+
+
 @pytest.mark.parametrize("reply", [None, 9, ["score", 9], {}, {"score": None}, b"score: 9", {1: 2}, object()])
 def test_what_is_no_reply_is_unreadable(reply: object) -> None:
     assert not parse_verdict(reply).parsed

