@@ -11,6 +11,7 @@ import codecs
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -199,6 +200,7 @@ class _Page:
             self.in_content = _nearest_above(self.elements, _is_content)
             self.openers = _nearest_above(self.elements, lambda e: e.tag in _HEADINGS or e.tag == "summary")
             self.chrome = {e for e in self.elements if self._is_chrome(e)}
+            self.chrome -= self._whole_headings()
             self.footers = {e for e in self.elements if e.tag == "footer" or e.get("role") == "contentinfo"}
             if self.main is not None and not self.stats[self.main].h1:
                 hidden = _nearest_above(self.elements, lambda e: e in self.chrome or e in self.unseen)
@@ -258,6 +260,8 @@ class _Page:
         tag = element.tag
         if element in self.unseen or tag in ("html", "body", "main", "article") or element is self.main:
             return False
+        if tag in _HEADINGS:
+            return False
         stats = self.stats[element]
         named = _named(element)
         role = element.get("role", "")
@@ -277,12 +281,21 @@ class _Page:
             return False
         if role in _CHROME_ROLES or by_tag or "chrome" in named:
             return True
-        if tag in _HEADINGS:
-            return False
         if tag == "form":
             return stats.chars < 0.3 * self.total.chars
         few = stats.chars < _FEW_CHARS
         return stats.linked > 0.4 * stats.chars or (stats.controls > 0 and few) or (few and "sure" in named)
+
+    def _whole_headings(self) -> set[Any]:
+        """What would leave a heading without words, such as a link back to the contents; marks stay out."""
+        above = _nearest_above(self.elements, lambda e: e in self.chrome)
+        taken: Counter[Any] = Counter()
+        for element in self.chrome:
+            heading = self.openers.get(element)
+            if heading is not None and self.openers.get(above.get(element)) is not heading:
+                taken[heading] += self.stats[element].chars
+        bare = {heading for heading, chars in taken.items() if chars >= self.stats[heading].chars}
+        return {e for e in self.chrome if self.openers.get(e) in bare and not _is_link_mark(e)}
 
     def _holds_the_content(self, element: Any, stats: _Stats) -> bool:
         """Whether so much is in an element that it cannot be left out, whatever it is called."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import email
 import email.policy
 import io
 import itertools
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from email.message import EmailMessage, MIMEPart
@@ -16,6 +18,8 @@ from typing import NamedTuple
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, find_headings, find_title
 from sage_core.text.links import Hyperlink
+
+logger = logging.getLogger(__name__)
 
 
 class Parsed(NamedTuple):
@@ -240,10 +244,11 @@ class _ShortFields(email.policy.EmailPolicy):
 def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     """Text and subject of a message: who wrote it to whom and when, then what it says; no attachments.
 
-    The messages of a mailbox (``.mbox``) stand one after the other, each below its subject.
+    The messages of a mailbox (``.mbox``) stand one after the other, each below its subject. Those that cannot
+    be read are left out, and a warning counts them.
 
     Raises:
-        InputError: For a message that cannot be decoded.
+        InputError: For a message that cannot be read, and a mailbox that has no other.
         MissingExtraError: For one that is only HTML, without lxml.
     """
     heads = list(_MBOX_START.finditer(data)) if data.startswith(b"From ") else []
@@ -251,10 +256,20 @@ def read_email(data: bytes, *, name: str = "the file") -> Parsed:
         return _read_message(data, name)
     text = ""
     headings: list[Heading] = []
+    unreadable: list[InputError] = []
     for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(data)], strict=True):
-        message = _read_message(data[head.end() : stop].replace(b"\n>From ", b"\nFrom "), name)
+        try:
+            message = _read_message(data[head.end() : stop].replace(b"\n>From ", b"\nFrom "), name)
+        except InputError as error:
+            unreadable.append(error)
+            continue
         headings += [h._replace(start=h.start + len(text), end=h.end + len(text)) for h in message.headings]
         text += message.text + "\n"
+    if len(unreadable) == len(heads):
+        raise unreadable[0]
+    if unreadable:
+        left_out = f"{len(unreadable)} of {len(heads)} messages cannot be read and are left out"
+        logger.warning("%s: %s; the first: %s", name, left_out, unreadable[0])
     return Parsed(text, None, (), headings)
 
 
@@ -288,9 +303,12 @@ def _read_message(data: bytes, name: str) -> Parsed:
 
 
 def _content(part: MIMEPart) -> str:
-    """The text of a part; where it does not say its encoding, that is UTF-8 or Windows-1252."""
+    """The text of a part; UTF-8 or Windows-1252 if it does not say its character set, or one that is none."""
     if part.get_content_charset("us-ascii") != "us-ascii":
-        return str(part.get_content())
+        with contextlib.suppress(
+            LookupError, ValueError
+        ):  # an unknown set, or "base64", which is no set of text
+            return str(part.get_content())
     data = part.get_payload(decode=True)
     assert isinstance(data, bytes)  # for a part that is not multipart
     try:

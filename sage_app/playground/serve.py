@@ -140,7 +140,7 @@ def inspector(name: str) -> Callable[[str], str]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(f"--retriever {name}: {error}; name it as my_app:retriever") from error
 
     def inspected(question: str) -> str:

@@ -76,6 +76,21 @@ def test_cells_that_span_are_in_each_of_their_rows() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        '<a class="toc-backref" href="#id1">Winter berths</a>',
+        '<a class="toc-backref" href="#id1" role="doc-backlink">Winter berths</a><a class="headerlink" href="#w">¶</a>',
+        '<a class="toc-backref" href="#id1"><span class="sectnum">2</span> Winter berths</a>',
+        'Winter berths <span class="editsection">[edit]</span>',
+    ],
+)
+def test_the_words_of_a_heading_are_no_furniture(heading: str) -> None:
+    page = "<h1>Harbor</h1><p>" + "The office opens at nine. " * 9
+    headings = read_html(f"{page}<h2 class='toc-title'>{heading}</h2><p>A boat may stay.").headings
+    assert [h.text.lstrip("2 ") for h in headings] == ["Harbor", "Winter berths"]
+
+
 def test_a_page_that_is_one_pre_is_a_text() -> None:
     assert (
         read_html("<html><body><pre>\nThe log.\n\nDay one.\n</pre></body></html>").text

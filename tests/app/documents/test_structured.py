@@ -185,3 +185,21 @@ def test_the_messages_of_a_mailbox(ends: bytes) -> None:
     chunks = [span.of(document.text) for span in Segmenter().segment(document.text)]
     assert [chunk.split("\n")[0] for chunk in chunks] == ["# Boat", "# Re: Boat"]
     assert chunks[1].endswith("> The first boat leaves at six.\n\nNo.")
+
+
+@pytest.mark.parametrize(
+    "charset", ["x-unknown", "x-user-defined", "iso-8859-8-i", "5", "idna", "base64", "rot13"]
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_an_unknown_character_set_is_read_as_none(charset: str, encoding: str) -> None:
+    head = f"Subject: Hi\nContent-Type: text/plain; charset={charset}\n\n"
+    assert "Fähre um neun" in read_email(head.encode() + "Fähre um neun".encode(encoding)).text
+
+
+def test_a_message_that_cannot_be_read_leaves_the_others_of_its_mailbox(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deep = "Content-Type: multipart/mixed; boundary=%s\n\n--%s\n"
+    broken = "".join(deep % (n, n) for n in range(2000)).encode()
+    text = read_email(MAILBOX + b"\nFrom a@b.org Tue Mar  4 08:12:01 2025\n" + broken, name="a.mbox").text
+    assert "No." in text and "1 of 3 messages" in caplog.text

@@ -448,6 +448,8 @@ def test_a_retriever_of_the_user_is_inspected(
     monkeypatch.setattr(serve, "entry_points", lambda group: entries)
     with pytest.raises(InputError, match="my_app:retriever"):
         serve.inspector("an_app:nothing")
+    with pytest.raises(InputError, match="my_app:retriever"):
+        serve.inspector("../an_app:retriever")
     client = client_of(workbench, inspected=serve.inspector("an_app:retriever"))
     address = f"/{TOKEN}/inspect"
     assert "<form>" in client.get(address).text
