@@ -39,10 +39,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_app.answers import ExtractiveAnswerer
 from sage_core import HybridReranker, MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
-from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
 from sage_core.verify import LocalJudge, settled, support
 from sage_core.verify.marks import SUPPORTED_FROM
@@ -154,14 +152,6 @@ def answerability(judge: LocalJudge, data: Path, limit: int, peers: bool) -> Non
     if peers:
         answerability_peers(pairs)
     print(f"  answered at 89% abstention: {rate:.1%}, threshold {threshold:.2f}")
-    least = ExtractiveAnswerer(judge=False).min_probability
-    kept = [np.mean([s >= least for s, own in zip(scores, labels, strict=True) if own == x]) for x in (1, 0)]
-    print(f"  at the default threshold {least:.2f}: {kept[0]:.1%} answered, {1 - kept[1]:.1%} turned down")
-    answerer = ExtractiveAnswerer(judge=judge)
-    absent = [label for q, p, label in pairs if answerer.generate(q, [p])[0] == NO_ANSWER]
-    print(
-        f"  said not to be in the documents: {len(absent)}, of them answerable {np.mean(absent or [0]):.1%}"
-    )
     print(f"  calibration error {calibration_error(labels, scores):.3f}; unsure of {found.count(None)}")
 
 
@@ -364,27 +354,6 @@ def bare(text: str) -> list[str]:
     return re.sub(r"\b(?:a|an|the)\b", " ", text).split()
 
 
-def yes_or_no(data: Path, limit: int) -> None:
-    """Print how many questions for yes or no get one of both from their own passage, and how many rightly."""
-    answerer = ExtractiveAnswerer()
-    rows = read(data, "yesno")
-    random.Random(SEED).shuffle(rows)
-    for kind in sorted({row["kind"] for row in rows}):
-        own = [row for row in rows if row["kind"] == kind][:limit]
-        answers = [answerer.generate(row["question"], [row["passage"]])[0] for row in own]
-        said = [re.match(r"The documents suggest (yes|no):", answer) for answer in answers]
-        right = sum(m is not None and m[1] == row["answer"] for m, row in zip(said, own, strict=True))
-        explicit, quoted = (
-            sum(m is not None for m in said),
-            sum(a.startswith("The documents say") for a in answers),
-        )
-        yes = sum(row["answer"] == "yes" for row in own)
-        print(
-            f"yes or no, {kind}, n = {len(own)} ({yes / len(own):.0%} yes): "
-            f"{explicit / len(own):.0%} answered, {right} of {explicit} right; {quoted / len(own):.0%} quoted"
-        )
-
-
 def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
     """Print the time of an answer of three sentences against seven chunks."""
     text = read(data, "squad2_dev16_docs")[0]["text"]
@@ -438,7 +407,6 @@ def main() -> None:
     if arguments.support:
         return
     spans(judge, arguments.data, arguments.limit)
-    yes_or_no(arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 
 

@@ -40,7 +40,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from train_reader import FROZEN, LONGEST, WARM_UP, batches
 
-from sage_app.answers.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
+from sage_core.text.sentences import split_sentences
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER, Entailment
@@ -51,6 +51,7 @@ from sage_core.verify.words import stem_list
 logger = logging.getLogger(__name__)
 
 SEED = 1
+SURE_OF_YES, SURE_OF_NO = 0.9, 0.1
 STEP = 1.65  # Of the rounding, see `quantize_differences`.
 LEARNING_RATE = 8e-5
 CYCLES = 2  # Of the learning rate, each over the data.
@@ -251,6 +252,14 @@ def probability(model: Entailment, held: Sequence[Pair]) -> list[float]:
         right = float(((chance > 0.5) == (labels > 0.5))[sure].mean()) if sure.any() else float("nan")
         logger.info("yes or no, %s: %d of %d sure, %.3f right", kind or "all", sure.sum(), own.sum(), right)
     return [round(float(v), 4) for v in fitted]
+
+
+def direct_sentence(question: str, passage: str) -> str | None:
+    """The sentence of a passage that holds most of a question's words; None if none holds four in five."""
+    words = set(stem_list(question))
+    sentences = [span.of(passage) for span in split_sentences(passage)]
+    best = max(sentences, key=lambda text: len(words & set(stem_list(text))), default="")
+    return best if len(words & set(stem_list(best))) >= 0.8 * len(words) > 0 else None
 
 
 def main() -> None:

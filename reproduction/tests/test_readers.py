@@ -62,7 +62,7 @@ def save_model(folder, kind):
 
 
 def reader(folder, **settings):
-    return LocalReader(folder, critic=ExtractiveAnswerer(HashEmbedder()), device="cpu", **settings)
+    return LocalReader(folder, critic=ExtractiveAnswerer(), device="cpu", **settings)
 
 
 def test_a_sequence_to_sequence_reader_gets_unifiedqas_format(tmp_path, monkeypatch):
@@ -124,10 +124,7 @@ def test_what_is_no_reader(tmp_path):
 def test_a_local_reader_grades_by_its_critic(tmp_path):
     made = reader(tmp_path)
     verdict, _ = made.judge(QUESTION, PASSAGES, "Maren Tolk built the lighthouse.")
-    assert (
-        verdict
-        == ExtractiveAnswerer(HashEmbedder()).judge(QUESTION, PASSAGES, "Maren Tolk built the lighthouse.")[0]
-    )
+    assert verdict == ExtractiveAnswerer().judge(QUESTION, PASSAGES, "Maren Tolk built the lighthouse.")[0]
     assert "graded by extractive" in made.label
 
 
@@ -140,7 +137,7 @@ def test_the_papers_critic_has_its_own_prompt_and_reply():
             assert (PAPER_COIN in server.requests[-1].system) == coin
         assert PASSAGES[0] in server.requests[0].user and "Maren Tolk." in server.requests[0].user
         assert "response_format" not in server.requests[0].body
-    plain = ExtractiveAnswerer(HashEmbedder())
+    plain = ExtractiveAnswerer()
     assert PaperCritic(plain).judge(QUESTION, PASSAGES, "x") == plain.judge(QUESTION, PASSAGES, "x")
 
 
@@ -199,7 +196,7 @@ def test_lost_in_the_middle_places_the_gold_chunk(depth):
 
 
 def test_a_placement_needs_both_numbers():
-    answerer = ExtractiveAnswerer(HashEmbedder())
+    answerer = ExtractiveAnswerer()
     for wrong in ({"tokens": 100}, {"depth": 0.5}, {"tokens": 100, "depth": 2.0}):
         with pytest.raises(InputError):
             make_method({"method": "gold-context", **wrong}, reader=answerer, embedder=HashEmbedder())
@@ -213,7 +210,7 @@ def test_options_can_be_searched_with():
     for with_options in (False, True):
         method = make_method(
             {**spec, "with_options": with_options},
-            reader=ExtractiveAnswerer(HashEmbedder()),
+            reader=ExtractiveAnswerer(),
             embedder=HashEmbedder(),
         )
         method.prepare([EvalDocument("d", text)])
@@ -225,11 +222,11 @@ def test_algorithm_two_as_printed_keeps_min_k():
     def chosen(**more):
         method = make_method(
             {"method": "sage-paper", "feedback": False, **more},
-            reader=ExtractiveAnswerer(HashEmbedder()), embedder=HashEmbedder(),
+            reader=ExtractiveAnswerer(), embedder=HashEmbedder(),
         )  # fmt: skip
         method.prepare([EvalDocument("d", "\n".join(TEXT.split(". ")))])
         return len(method.answer(ASKED).context)
 
     assert chosen(printed=True) == 7
     with pytest.raises(InputError, match="sage-paper"):
-        make_method({"method": "sage", "coin": True}, reader=ExtractiveAnswerer(HashEmbedder()))
+        make_method({"method": "sage", "coin": True}, reader=ExtractiveAnswerer())

@@ -126,7 +126,7 @@ def ask(
 
     Shows the answer with its sources, its grade, and the tokens sent; --details adds the candidates with
     their scores and where the list was cut, --html writes it all as a page. Without a key or a server the
-    answer is quoted from the documents, and the local judge grades. If the LLM fails, the passages are shown
+    best passages are shown, the sentence that comes closest in bold. If the LLM fails, they are shown
     all the same, and the exit code is 3.
     """
     from sage_app.pipeline.config import SageConfig
@@ -206,10 +206,8 @@ def show_answer(
     details: bool = False,
 ) -> Answer:
     """Answer and show; the ranking comes first with ``details``, and where the LLM fails."""
-    from sage_app.answers import ExtractiveAnswerer
     from sage_app.rendering.terminal.answers import answer_view, watch_answer
     from sage_app.rendering.terminal.rankings import retrieval_view
-    from sage_core.llm.prompting import is_abstention
 
     out = cli.console()
     retrieval = sage.retrieve(question)
@@ -229,12 +227,6 @@ def show_answer(
             out.print(retrieval_view(retrieval))
         raise
     out.print(answer_view(answer))
-    if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text) and retrieval.hits:
-        out.print(
-            "The passages may answer it all the same (--details shows them): without an LLM sentences are "
-            "only quoted. --model or --base-url asks an LLM.",
-            style="dim",
-        )
     if html is not None:
         cli.say(f"page    {html}")
     return answer

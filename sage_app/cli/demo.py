@@ -67,7 +67,7 @@ def demo(
     """Ingest sample documents about an island, ask four questions, and show every step.
 
     One question is answered in one place, one in a table, one is spread over documents, and one has no
-    answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
+    answer in them. It runs offline, and passages are shown without an LLM, unless --model or
     --base-url asks for one.
     """
     from sage_app.pipeline.progress import ingest_bar

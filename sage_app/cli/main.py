@@ -41,7 +41,7 @@ First steps:
   sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
   sage-rag questions docs/ -o questions.jsonl     make questions about your documents, without an LLM
 
-Without an LLM, answers are quoted by a plainly labeled extractive answerer. An LLM answers where
+Without an LLM, the best passages are shown, the sentence that comes closest in bold. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
 
 Exit codes: 0 done, 1 failed (store, model, missing package), 2 wrong input, 3 the LLM gave no answer,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sage_app.pipeline.ingest import DocumentSegmenter
     from sage_app.pipeline.sage import Sage
     from sage_app.store import Store
-    from sage_core.embedding.protocol import Embedder
     from sage_core.settings import SageSettings
 
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -68,7 +67,7 @@ def open_sage(
     parts = {name: part for name, part in parts.items() if part is not None}
     parts |= {
         "embedder": embedding,
-        "answerer": make_answerer(model, base_url, offline, embedding, timeout),
+        "answerer": make_answerer(model, base_url, offline, timeout),
         "config": config,
     }
     return Sage(store, **parts) if chosen is None else Sage.from_settings(chosen, store, **parts)
@@ -83,7 +82,6 @@ def make_answerer(
     model: str | None,
     base_url: str | None,
     offline: bool,
-    embedder: Embedder,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Answerer:
     """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
@@ -95,11 +93,11 @@ def make_answerer(
 
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not asks_llm(model, base_url, offline):
-        return ExtractiveAnswerer(embedder)
+        return ExtractiveAnswerer()
     if not key and not base_url:
         raise InputError(
             f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "
-            "or leave --model out to have sentences quoted without an LLM"
+            "or leave --model out to have passages shown without an LLM"
         )
     from sage_app.models import OpenAIChat
 

@@ -107,7 +107,7 @@ class Sage:
             embedder = MiniLMEmbedder()
         elif isinstance(embedder, str):
             embedder = named_embedder(embedder)
-        self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
+        self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer()
         if isinstance(reranker, str):
             reranker = named_reranker(reranker)
         self._retriever = Retriever(

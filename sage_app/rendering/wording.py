@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sage_app.pipeline.results import Answer
 from sage_core._checks import counted
 from sage_core.feedback.types import Verdict, short_grade
-from sage_core.llm.prompting import is_unsure
+from sage_core.llm.prompting import shows_passages
 from sage_core.text.sanitize import one_line
 from sage_core.verify import AnswerLocation, AnswerMark
 from sage_core.verify.claims import abstains
@@ -47,7 +47,7 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
 
 def claims_nothing(answer: str | None) -> bool:
     """Whether an answer abstains, or shows passages as a search does: no grade and no support is shown."""
-    return answer is not None and (is_unsure(answer) or abstains(answer))
+    return answer is not None and (shows_passages(answer) or abstains(answer))
 
 
 def answer_support(answer: Answer, marks: Sequence[AnswerMark]) -> str:

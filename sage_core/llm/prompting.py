@@ -16,51 +16,34 @@ class Phrases(NamedTuple):
 
     Attributes:
         no_answer: Where the passages do not hold the answer.
-        not_sure: How an answer without an LLM begins where it is not known whether a passage answers.
-        closest: What such an answer goes on with, before a colon.
-        says: What comes before a quotation, with its colon.
+        closest: How an answer without an LLM begins, which shows passages, before a colon.
     """
 
     no_answer: str
-    not_sure: str
     closest: str
-    says: str
 
 
 _TABLE = """
-English: The documents do not say. | I am not sure.
-    Closest to an answer | The documents say:
-Chinese: 文件中没有说明。 | 我不确定。
-    最接近的段落 | 文件中写道:
-Hindi: दस्तावेज़ों में यह नहीं बताया गया है। | मुझे पक्का पता नहीं है।
-    सबसे मिलता-जुलता अंश | दस्तावेज़ों में लिखा है:
-Spanish: Los documentos no lo dicen. | No estoy seguro.
-    El pasaje más cercano | Los documentos dicen:
-French: Les documents ne le disent pas. | Je ne suis pas sûr.
-    Le passage le plus proche | Les documents disent :
-Arabic: لا تذكر الوثائق ذلك. | لست متأكدًا.
-    أقرب مقطع | تقول الوثائق:
-Bengali: নথিগুলোতে তা বলা নেই। | আমি নিশ্চিত নই।
-    সবচেয়ে কাছের অংশ | নথিগুলোতে লেখা আছে:
-Portuguese: Os documentos não dizem. | Não tenho certeza.
-    A passagem mais próxima | Os documentos dizem:
-Russian: В документах этого не сказано. | Я не уверен.
-    Самый близкий отрывок | В документах сказано:
-Urdu: دستاویزات میں یہ نہیں بتایا گیا۔ | مجھے یقین نہیں ہے۔
-    سب سے قریبی اقتباس | دستاویزات میں لکھا ہے:
-German: In den Dokumenten steht das nicht. | Ich bin nicht sicher.
-    Die nächste Stelle | In den Dokumenten steht:
-Japanese: 文書には書かれていません。 | 確かではありません。
-    最も近い箇所 | 文書にはこうあります:
+English: The documents do not say. | Closest to an answer
+Chinese: 文件中没有说明。 | 最接近的段落
+Hindi: दस्तावेज़ों में यह नहीं बताया गया है। | सबसे मिलता-जुलता अंश
+Spanish: Los documentos no lo dicen. | El pasaje más cercano
+French: Les documents ne le disent pas. | Le passage le plus proche
+Arabic: لا تذكر الوثائق ذلك. | أقرب مقطع
+Bengali: নথিগুলোতে তা বলা নেই। | সবচেয়ে কাছের অংশ
+Portuguese: Os documentos não dizem. | A passagem mais próxima
+Russian: В документах этого не сказано. | Самый близкий отрывок
+Urdu: دستاویزات میں یہ نہیں بتایا گیا۔ | سب سے قریبی اقتباس
+German: In den Dokumenten steht das nicht. | Die nächste Stelle
+Japanese: 文書には書かれていません。 | 最も近い箇所
 """
-_LINES = _TABLE.strip().splitlines()
 PHRASES = {
-    row.partition(":")[0]: Phrases(*(p.strip() for p in f"{row.partition(':')[2]}|{below}".split("|")))
-    for row, below in zip(_LINES[::2], _LINES[1::2], strict=True)
+    language: Phrases(*(phrase.strip() for phrase in phrases.split("|")))
+    for language, _, phrases in (line.partition(":") for line in _TABLE.strip().splitlines())
 }
 """By the English name of the language."""
 
-NO_ANSWER, NOT_SURE = PHRASES["English"][:2]
+NO_ANSWER = PHRASES["English"].no_answer
 
 
 def phrases_for(question: str) -> Phrases:
@@ -105,9 +88,9 @@ def is_abstention(text: str, sentences: Iterable[str] = (NO_ANSWER,)) -> bool:
     return _bare(text) in agreed
 
 
-def is_unsure(text: str) -> bool:
-    """Whether an answer begins with "I am not sure." in some language."""
-    return text.startswith(tuple(phrases.not_sure for phrases in PHRASES.values()))
+def shows_passages(text: str) -> bool:
+    """Whether an answer shows passages, as a search does, and says nothing of its own."""
+    return text.startswith(tuple(f"{phrases.closest}:" for phrases in PHRASES.values()))
 
 
 def _bare(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from sage_core.errors import InputError
-from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure
+from sage_core.llm.prompting import is_abstention, shows_passages
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
@@ -28,7 +28,6 @@ CONTRADICTED = 0.1
 # A clause is a claim of its own where both sides have this many content words, of a sentence of at least so
 # many words: less is not a statement, and the entailment model reads whole sentences better.
 _CLAUSE_WORDS, _LONG_SENTENCE = 3, 12
-_SAYS = "|".join(re.escape(p.says) for p in PHRASES.values())
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
 _OPENER = re.compile(
@@ -36,7 +35,7 @@ _OPENER = re.compile(
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
     rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
-    rf",\s*|(?:{_SAYS})\s*)"
+    r",\s*)"
 )
 _NO_CLAIM = re.compile(
     r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
@@ -166,7 +165,7 @@ def support(claims: Sequence[Claim]) -> float | None:
 def split_claims(answer: str) -> list[Span]:
     """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
     result: list[Span] = []
-    if is_unsure(answer):  # Passages as a search shows them: nothing is claimed.
+    if shows_passages(answer):  # It claims nothing.
         return []
     spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))

@@ -109,12 +109,12 @@ class TestScoresOfARerankerOfOnesOwn:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ExtractiveAnswerer("all-MiniLM-L6-v2"),
+        lambda: ExtractiveAnswerer(judge="local"),
         lambda: LLMAnswerer("gpt-4o-mini"),
         lambda: LLMAnswerer(None),
         lambda: LLMAnswerer(OpenAIChat("m"), critic="gpt-4o"),
     ],
 )
 def test_the_name_of_a_model_is_no_model(make: Callable[[], object]) -> None:
-    with pytest.raises(InputError, match=r"embedder|chat|critic"):
+    with pytest.raises(InputError, match=r"judge|chat|critic"):
         make()

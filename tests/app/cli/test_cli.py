@@ -48,7 +48,6 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
         r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d",
         r"kept +\d+ of \d+ chunks: ",
         r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)",
-        r"grade +likely right: \d+% by the local judge",
         r"context +\d+ of \d+ passages, [\d,]+ tokens",
     ):
         assert re.search(line, out, re.MULTILINE), line
@@ -57,7 +56,7 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
 def test_ask_begins_with_the_answer(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, "ask", QUESTION, "--store", store)
     assert out.lstrip().startswith("╭─ Answer (extractive, no LLM)")
-    assert "**" not in out and out.count("no LLM") == 1 and out.count("likely right") == 1
+    assert "**" not in out and out.count("no LLM") == 1 and "likely right" not in out
     assert not re.search("^(rounds|stopped|curve)", out, re.MULTILINE)
 
 
@@ -83,8 +82,7 @@ def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunk = answer["retrieval"]["candidates"][0]
     assert chunk["source"].endswith("harbour-rules.pdf") and chunk["page"] in (1, 2)
     assert "".join(mark["text"] for mark in answer["marks"]) == answer["answer"]
-    cited = [mark for mark in answer["marks"] if mark["support"] == "supported"]
-    assert cited and all(mark["candidate"] is not None for mark in cited)
+    assert "2.60 pounds" in answer["answer"]
 
 
 def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ from sage_app.rendering.html.charts import value_axis
 from sage_app.rendering.html.markup import Markup, tag
 from sage_app.rendering.html.style import COLORS, page_css, svg_css
 from sage_core import InputError, Segmenter, Span, Verdict, select
-from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.segmentation import Boundary
 from sage_core.selection import selection_view
 from sage_core.text.sanitize import terminal_safe
@@ -182,7 +182,7 @@ def test_bold_of_an_answer_is_bold_and_nothing_else_of_it_is_markup():
 
 
 def test_what_claims_nothing_has_no_grade():
-    for said in (NO_ANSWER, f"{NOT_SURE} Closest to an answer:\n\n1. **The ferry leaves.**"):
+    for said in (NO_ANSWER, "Closest to an answer:\n\n1. **The ferry leaves.**"):
         verdict = Verdict(2.3, source="local judge", probability=0.32, reason="P = 0.32")
         result = answer(retrieval([0.9], ["The ferry leaves."]), [said], [verdict])
         out = io.StringIO()
