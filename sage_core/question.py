@@ -10,7 +10,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import ClassVar, Generic, TypeVar
 
 from sage_core.feedback import (
@@ -22,7 +21,6 @@ from sage_core.feedback import (
     Generate,
     Hits,
     Judge,
-    Round,
     Search,
     Step,
     Verdict,
@@ -133,15 +131,6 @@ class Question(ABC, Generic[T]):
         """Carry out one request of the loop."""
         parts = self.generate, self.judge, self.check, self.search, self.failures, self.unanswered
         return one_step(loop, request, *parts)
-
-    def resumed(self, loop: FeedbackLoop, rounds: Sequence[Round]) -> Steps[Step]:
-        """Go on behind rounds of an earlier run: no model is asked again, but the same searches are made."""
-        for before, done in pairwise(rounds):
-            hits = self._named(before.selection) if done.searched else None
-            if done.searched and (hits is None or hits[2] != done.searched):
-                yield from self._retrieved(done.searched)
-        sizes = yield from Compute(self.sizes, self.pool.items)
-        return loop.resume(rounds, sizes)
 
     def unanswered(self, selection: Selection) -> str:
         """Why the local judge sees no answer in a selection; empty where it sees one, or does not know."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
     from sage_llamaindex.retriever import SageRetriever
-    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
 __all__ = [
     "LocalContextRelevancyEvaluator",
@@ -32,10 +31,7 @@ __all__ = [
     "SageNodeParser",
     "SageNodePostprocessor",
     "SageQueryEngine",
-    "SageQueryEvent",
     "SageRetriever",
-    "SageRoundEvent",
-    "SageWorkflow",
     "ainspect",
     "feedback_of",
     "inspect",
@@ -54,6 +50,5 @@ _HOMES = {
     "postprocessor": "SageNodePostprocessor",
     "query_engine": "SageQueryEngine feedback_of marks_of",
     "retriever": "SageRetriever",
-    "workflow": "SageQueryEvent SageRoundEvent SageWorkflow",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("llama_index",), "llamaindex")

@@ -85,11 +85,6 @@ def llm_of(part: Any) -> Any:
     return getattr(part, "_llm", None)
 
 
-def output_class_of(synthesizer: BaseSynthesizer) -> Any:
-    """The pydantic class of its answers; None for text."""
-    return synthesizer._output_cls
-
-
 def parts_of(
     engine: RetrieverQueryEngine,
 ) -> tuple[BaseRetriever, BaseSynthesizer, list[BaseNodePostprocessor]]:

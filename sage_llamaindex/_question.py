@@ -29,8 +29,6 @@ from sage_core.feedback import (
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
-    Round,
-    Step,
     Verdict,
 )
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
@@ -141,23 +139,6 @@ class SageQuestion(Question[NodeWithScore]):
             return (yield from self._streaming(loop, awaited))
         result = yield from self.rounds(loop)
         return (yield from self.finish(result))
-
-    # Step by step, for a caller that saves what happens between
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """The answers so far, one per round."""
-        return tuple(self._attempts)
-
-    def resume(
-        self, rounds: Sequence[Round], attempts: Sequence[Attempt]
-    ) -> Steps[tuple[FeedbackLoop, Step]]:
-        """A loop that begins after the rounds given, which `attempts` answered, and its next request."""
-        self._attempts = list(attempts)
-        # Rounds are numbered on where the earlier run stopped; events and spans carry the number.
-        self._round = len(attempts)
-        loop = yield from Compute(self._loop)
-        return loop, (yield from self.resumed(loop, rounds))
 
     def finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         """The response of the best round, with the trace; without candidates, an empty one."""

@@ -32,7 +32,6 @@ from sage_core.feedback.types import (
     Judge,
     Round,
     Search,
-    Step,
     StopReason,
     Verdict,
 )
@@ -138,41 +137,6 @@ class FeedbackLoop:
                 "nothing_relevant" if self._scores else "no_candidates", self._first.selection
             )
         return self._ask(self._first)
-
-    def resume(self, rounds: Sequence[Round], sizes: Sequence[int] | None = None) -> Step:
-        """Begin where an earlier loop over the same candidates stopped; nothing is asked for twice.
-
-        Args:
-            rounds: `rounds` of that loop. The last one may lack its answer or its grade.
-            sizes: Tokens of all candidates, those that searches added included; for loops with ``sizes``.
-
-        Returns:
-            The request the earlier loop was waiting for, or its result.
-
-        Raises:
-            InputError: Where the rounds are of a loop with other candidates or settings.
-        """
-        step: Step = self.start()
-        # Replaying is cheap and total: no state is saved that could disagree with the rounds.
-        for done in rounds:
-            if isinstance(step, Search):
-                step = self.found(done.found, self._sizes_of(done.found, sizes), done.searched)
-            # Other candidates would make another selection: the recorded grades would be of other evidence.
-            if not isinstance(step, Generate) or step.selection.indices != done.selection.indices:
-                raise InputError(
-                    f"round {done.number} is of a loop with other candidates or settings: "
-                    "resume with the same ones, or start again"
-                )
-            if done.answer is not None:
-                step = self.answered(done.answer, done.answer_usage)
-            elif done.error is not None:
-                step = self.answer_failed(done.error, done.answer_usage)
-            if isinstance(step, Judge):
-                if done.verdict is not None:
-                    step = self.judged(done.verdict, done.grade_usage)
-                elif done.error is not None:
-                    step = self.critic_failed(done.error, done.grade_usage)
-        return step
 
     @property
     def doubtful(self) -> bool:
@@ -326,13 +290,6 @@ class FeedbackLoop:
         added = len(set(best) - set(self._rounds[-1].selection.indices))
         reason = f"{added} found for what was missing, beside {len(best) - added} shown before"
         return Selection(tuple(best), tuple(self._scores[i] for i in best), len(self._scores), reason)
-
-    def _sizes_of(
-        self, hits: Sequence[tuple[int, float | None]], sizes: Sequence[int] | None
-    ) -> Sequence[int] | None:
-        if self._sizes is None or sizes is None:
-            return None
-        return [sizes[i] for i in sorted({i for i, _ in hits if i >= len(self._scores)})]
 
     def _make_moves(self, first: Selection | None) -> AdaptiveMoves | PaperMoves:
         moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves

@@ -8,14 +8,12 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.evaluation import FaithfulnessEvaluator
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
     ExactMatchFilter,
     MetadataFilters,
     VectorStoreQueryMode,
 )
-from pydantic import BaseModel
 
 import sage_langchain
 import sage_llamaindex
@@ -65,15 +63,11 @@ def test_nodes_that_come_later_are_followed() -> None:
 
 
 def test_of_an_engine_and_its_parts() -> None:
-    class Reply(BaseModel):
-        text: str
-
     made, llm = index(), MockLLM()
     engine = made.as_query_engine(llm=llm)
     retriever, synthesizer, postprocessors = _private.parts_of(engine)
     assert _private.index_of(retriever) is made and postprocessors == []
-    assert _private.llm_of(synthesizer) is llm and _private.output_class_of(synthesizer) is None
-    assert _private.output_class_of(get_response_synthesizer(llm=llm, output_cls=Reply)) is Reply
+    assert _private.llm_of(synthesizer) is llm
     assert _private.llm_of(FaithfulnessEvaluator(llm=llm)) is llm and _private.llm_of(object()) is None
     assert _private.callback_manager_of(made) is made._callback_manager
 

@@ -1,15 +1,10 @@
 """A trace that was written can be read back."""
 
 import json
-from functools import partial
 
 import pytest
 
-from sage_core import FeedbackConfig, FeedbackResult, InputError
-from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Verdict, run_loop
-from sage_core.feedback.drivers import Compute, drive, one_step
-from sage_core.llm.usage import TokenUsage
-from sage_core.selection import SelectionConfig
+from sage_core import FeedbackResult, InputError
 from tests.fakes.results_to_show import failed_critic, hostile, nothing_found, usual
 
 
@@ -27,68 +22,6 @@ def test_a_trace_survives_being_saved(make):
 def test_anything_else_is_told(trace):
     with pytest.raises(InputError, match="no trace"):
         FeedbackResult.from_dict(trace)
-
-
-def _computed(function, *arguments):
-    return (yield from Compute(function, *arguments))
-
-
-def test_a_loop_goes_on_after_the_rounds_of_another():
-    """Saved before each of its calls: the same result, and nothing is asked for that is known."""
-    config = FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient", gradient=0.99))
-    scores = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
-    grades = iter([Verdict(4, 1), Verdict(6, 1), Verdict(5, -1)])
-    states: list[tuple[int, list[Round]]] = []
-
-    def answer(selection):
-        states.append((len(states), list(loop.rounds)))
-        return f"from {selection.cut}", TokenUsage(prompt=100, completion=10, calls=1)
-
-    def judge(selection, text):
-        states.append((len(states), list(loop.rounds)))
-        return next(grades), TokenUsage(prompt=110, completion=5, calls=1)
-
-    loop = FeedbackLoop(scores, config=config)
-    result = run_loop(loop, answer, judge)
-    assert len(states) == 2 * len(result.rounds) == 6
-    for calls, rounds in list(states):
-        saved = [Round.from_dict(json.loads(json.dumps(r.to_dict()))) for r in rounds]
-        grades = iter([Verdict(4, 1), Verdict(6, 1), Verdict(5, -1)][calls // 2 :])
-        states.clear()
-        loop = FeedbackLoop(scores, config=config)
-        step = loop.resume(saved)
-        while not isinstance(step, Done):
-            step = drive(one_step(loop, step, partial(_computed, answer), partial(_computed, judge)))
-        assert step.result == result
-        assert len(states) == 6 - calls
-
-
-def test_failures_are_part_of_what_is_resumed():
-    loop = FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(selection=SelectionConfig(min_k=1)))
-    loop.start()
-    loop.answered("one")
-    loop.judged(Verdict(4, 1))
-    ended = loop.answer_failed("busy")
-    assert (
-        FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(selection=SelectionConfig(min_k=1))).resume(
-            loop.rounds
-        )
-        == ended
-    )
-    loop = FeedbackLoop([0.9])
-    loop.start()
-    assert isinstance(loop.answered("one"), Judge)
-    ended = loop.critic_failed("busy")
-    assert FeedbackLoop([0.9]).resume(loop.rounds) == ended
-
-
-@pytest.mark.parametrize("scores", [[0.9], [0.1, 0.9, 0.8], []])
-def test_rounds_of_other_candidates_are_refused(scores):
-    loop = FeedbackLoop([0.9, 0.8, 0.1])
-    loop.start()
-    loop.answered("one")
-    with pytest.raises(InputError, match="candidates"):
-        FeedbackLoop(scores).resume(loop.rounds)
 
 
 def test_unknown_keys_are_ignored_at_every_depth() -> None:

@@ -124,16 +124,6 @@ def test_numbers_of_new_candidates_have_no_gap(hits: list[tuple[int, float]]) ->
         loop.answered("x")
 
 
-def test_a_loop_is_resumed_over_a_search() -> None:
-    config = FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1)
-    loop, _ = searching(config, sizes=[40, 50, 10, 10])
-    loop.found([(4, 0.95), (2, 0.5)], [30])
-    loop.answered("Mara Holt.")
-    again = FeedbackLoop(SCORES, config=config, sizes=[40, 50, 10, 10])
-    step = again.resume(loop.rounds, sizes=[40, 50, 10, 10, 30])
-    assert again.rounds == loop.rounds and step.selection.indices == (4, 0, 1, 2)  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("search", [None, "fails"])
 def test_a_driver_without_a_search_or_with_one_that_fails_goes_on(search: str | None) -> None:
     def fails(_: Search) -> Any:
