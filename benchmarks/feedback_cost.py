@@ -32,7 +32,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage, estimate_usage
 from sage_core.selection import Selection, SelectionConfig, rank_order
-from sage_core.selection.rules import TopP
+from sage_core.selection.rules import RankedScores
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span
 from sage_core.verify import AnswerLocation, LocalCritic, LocalJudge
@@ -69,6 +69,19 @@ SWEPT = {
 }
 ALLOWED = 2.0
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class TopP:
+    """Keep the fewest scores that together hold a share of the sum: the figures were made with it."""
+
+    p: float = 0.9
+    default_min_k: ClassVar[int] = 1
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """As many as hold share ``p`` of the sum."""
+        held = np.cumsum(scores.ratio)
+        return int((held < self.p * held[-1]).sum()) + 1, f"share {self.p:g} of all scores"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.results import Answer, Candidate, Retrieval
     from sage_app.pipeline.sage import Sage
+    from sage_app.pipeline.settings import SageSettings
     from sage_app.store import ChromaStore, FolderStore, Store
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Retrieval",
     "Sage",
     "SageConfig",
+    "SageSettings",
     "Store",
 ]
 
@@ -39,6 +41,7 @@ _HOMES = {
     "pipeline.config": "SageConfig",
     "pipeline.results": "Answer Candidate Retrieval",
     "pipeline.sage": "Sage",
+    "pipeline.settings": "SageSettings",
     "store": "ChromaStore FolderStore Store",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sage_core.segmentation import Layout, Segmenter
     from sage_core.selection.config import SelectionConfig
     from sage_core.selection.cut import Selection, select
-    from sage_core.settings import SageSettings
     from sage_core.text.spans import Span
     from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
     from sage_core.verify import LocalJudge
@@ -42,7 +41,6 @@ __all__ = [
     "ModelError",
     "Reranker",
     "SageError",
-    "SageSettings",
     "Segmenter",
     "Selection",
     "SelectionConfig",
@@ -66,7 +64,6 @@ _HOMES = {
     "segmentation": "Layout Segmenter",
     "selection.config": "SelectionConfig",
     "selection.cut": "Selection select",
-    "settings": "SageSettings",
     "text.spans": "Span",
     "text.tokens": "CallableCounter TokenCounter get_counter",
     "verify": "LocalJudge",

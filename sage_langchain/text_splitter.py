@@ -8,7 +8,6 @@ import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.documents import Document
@@ -18,7 +17,6 @@ from langchain_text_splitters import TextSplitter
 from sage_core._checks import near_match
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
-from sage_core.settings import SageSettings, load_settings
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, with_header
 from sage_core.text.outline import HEADER_KEY, PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.spans import Span, padded
@@ -279,19 +277,6 @@ class SageTextSplitter(TextSplitter):
     async def asplit_documents(self, documents: Iterable[Document]) -> list[Document]:
         """`split_documents` in a worker thread."""
         return await run_in_executor(None, self.split_documents, documents)
-
-    @classmethod
-    def from_settings(cls, settings: SageSettings | str | Path, **others: Any) -> SageTextSplitter:
-        """A splitter with the segmenter of a settings file, such as `sage-rag tune` writes.
-
-        Args:
-            settings: The file, or `sage_core.SageSettings`.
-            **others: Arguments of the constructor that do not shape chunks, such as ``add_start_index``.
-
-        Raises:
-            InputError: For a file that cannot be read, an unknown setting, or one out of its range.
-        """
-        return cls(segmenter=load_settings(settings).make_segmenter(), **others)
 
     @classmethod
     def from_language(cls, language: Any, **kwargs: Any) -> SageTextSplitter:

@@ -9,7 +9,6 @@ import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -43,7 +42,6 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import chunk_sizes
-from sage_core.settings import SageSettings, load_settings
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.sentences import split_sentences
@@ -203,22 +201,6 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             id_func=id_func or default_id_func,
             **settings,
         )
-
-    @classmethod
-    def from_settings(cls, settings: SageSettings | str | Path, **others: Any) -> Self:
-        """A parser with the segmenter of a settings file, such as `sage-rag tune` writes.
-
-        Args:
-            settings: The file, or `sage_core.SageSettings`.
-            **others: Arguments of the constructor; they stand in place of the file's.
-
-        Raises:
-            InputError: For a file that cannot be read, an unknown setting, or one out of its range.
-        """
-        loaded = load_settings(settings)
-        if loaded.segmenter.keys() & {"strategy", "coarse_tokens"}:  # no arguments here
-            return cls(segmenter=loaded.make_segmenter(), **others)
-        return cls(**{"tokenizer": "bert", **loaded.segmenter, **others})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:

@@ -11,7 +11,6 @@ import pytest
 
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
-from sage_core.selection.rules import TopP
 
 pytest.importorskip("bm25s")
 
@@ -30,7 +29,10 @@ def test_more_right_answers_for_fewer_calls_and_tokens(
         for c in cases[1::2]
     ]
     oracle = bench.Oracle(abstains=0.5, critic_errors=critic_errors, seed=7)
-    arms = {a.name: a for a in bench.arms(FeedbackConfig(selection=SelectionConfig(rule=TopP(0.9), min_k=3)))}
+    arms = {
+        a.name: a
+        for a in bench.arms(FeedbackConfig(selection=SelectionConfig(rule=bench.TopP(0.9), min_k=3)))
+    }
     none, paper, ours = (
         bench.run_arm(arms[name], measured, oracle) for name in ("no feedback", "paper, literal ±1", "ours")
     )

@@ -130,9 +130,9 @@ def ask(
     all the same, and the exit code is 3.
     """
     from sage_app.pipeline.config import SageConfig
+    from sage_app.pipeline.settings import SageSettings
     from sage_core.feedback import FeedbackConfig
     from sage_core.selection import SelectionConfig
-    from sage_core.settings import SageSettings
 
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection

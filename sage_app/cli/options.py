@@ -24,8 +24,8 @@ from sage_core.text.sanitize import terminal_safe
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sage_app.pipeline.settings import SageSettings
     from sage_core.segmentation import Segmenter
-    from sage_core.settings import SageSettings
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 
@@ -133,7 +133,7 @@ def _apply_settings(context: typer.Context, path: str | None) -> str | None:
     """Make the values of a settings file the defaults of the other options, which override them."""
     if path is None:
         return None
-    from sage_core.settings import SageSettings
+    from sage_app.pipeline.settings import SageSettings
 
     loaded = SageSettings.load(path_argument(path))
     segmenter = {**loaded.segmenter}
@@ -156,7 +156,7 @@ SettingsOption = Annotated[
     str | None,
     typer.Option(
         "--settings",
-        help="A settings file, such as `sage-rag tune` writes; other options override it.",
+        help="A settings file, such as `sage-rag calibrate` writes; other options override it.",
         metavar="FILE",
         show_default=False,
         is_eager=True,
@@ -226,7 +226,7 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
 
 def load_settings(path: str | None, embedder: str) -> SageSettings:
     """The settings of a file, or the defaults where there is none, with this embedding model."""
-    from sage_core.settings import SageSettings
+    from sage_app.pipeline.settings import SageSettings
 
     return replace(SageSettings() if path is None else SageSettings.load(path), embedder=embedder)
 

@@ -137,7 +137,7 @@ def tune(
 
 def check_output(path: Path) -> None:
     """Refuse to write over a file that is no settings file, before any work."""
-    from sage_core.settings import SageSettings
+    from sage_app.pipeline.settings import SageSettings
 
     if path.exists():
         try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sage_app.pipeline.settings import SageSettings
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.settings import SageSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.ingest import DocumentSegmenter
     from sage_app.pipeline.sage import Sage
+    from sage_app.pipeline.settings import SageSettings
     from sage_app.store import Store
-    from sage_core.settings import SageSettings
 
 DEFAULT_MODEL = "gpt-4o-mini"
 DEFAULT_TIMEOUT = 60.0
@@ -42,8 +42,8 @@ def open_sage(
 
     Args:
         store: As for `Sage`.
-        settings: A settings file, such as `sage-rag tune` writes; None for the defaults. Parts that are given
-            besides are taken instead of its own.
+        settings: A settings file, such as `sage-rag calibrate` writes; None for the defaults. Parts that are
+            given besides are taken instead of its own.
         segmenter: Cuts documents.
         embedder: Name of the embedding model.
         reranker: Name of the reranker.
@@ -58,7 +58,7 @@ def open_sage(
     """
     from sage_app.models import named_embedder
     from sage_app.pipeline.sage import Sage
-    from sage_core.settings import SageSettings, load_settings
+    from sage_app.pipeline.settings import SageSettings, load_settings
 
     chosen = None if settings is None else load_settings(settings)
     name = embedder or (chosen or SageSettings()).embedder

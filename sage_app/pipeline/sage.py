@@ -15,6 +15,7 @@ from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
 from sage_app.pipeline.retriever import Retriever
+from sage_app.pipeline.settings import SageSettings, load_settings
 from sage_app.pipeline.tracing import note_retrieval, step
 from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
@@ -41,7 +42,6 @@ from sage_core.question import Found, Question
 from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
-from sage_core.settings import SageSettings, load_settings
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_core.verify import (
     Source,
@@ -127,7 +127,7 @@ class Sage:
         config: SageConfig | None = None,
         **parts: Any,
     ) -> Sage:
-        """A `Sage` with the settings of a file, such as `sage-rag tune` writes.
+        """A `Sage` with the settings of a file, such as `sage-rag calibrate` writes.
 
         Args:
             settings: The file, or `SageSettings`.

@@ -64,9 +64,7 @@ let limits = {}; // what the segmenter takes where nothing is said, once it has 
 const PARAMETERS = {
   FixedK: { name: "k", label: "Keep", min: 1, max: 60, step: 1, value: 7 },
   Gradient: { name: "gradient", label: "Cut where a score is at most this share of the one before", min: 0, max: 1, step: 0.01, value: 0.3 },
-  ExpectedF: { name: "beta", label: "How much more recall counts (beta)", min: 0.2, max: 10, step: 0.2, value: 4 },
   RelativeToTop: { name: "share", label: "Share of the best score", min: 0, max: 1, step: 0.01, value: 0.4 },
-  TopP: { name: "p", label: "Share of all scores", min: 0.01, max: 1, step: 0.01, value: 0.9 },
   Threshold: { name: "value", label: "Least score", min: -1, max: 1, step: 0.01, value: 0.2 },
 };
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_app.pipeline.results import Retrieval
+from sage_app.pipeline.settings import SageSettings
 from sage_app.rendering.html.style import page_css
 from sage_app.rendering.html.views import boundary_words
 from sage_app.rendering.rows import chunk_pieces, reason_counts, retrieval_rows
@@ -19,7 +20,6 @@ from sage_core._checks import counted
 from sage_core.ranking import Place, link
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.segmentation.view import SegmentationView
-from sage_core.settings import SageSettings
 from sage_core.text.sanitize import one_line, terminal_safe
 
 # Settings that shape the answer to a question.
@@ -123,7 +123,7 @@ def sage_code(question: str, store: str, settings: SageSettings) -> str:
     default = SageSettings().to_dict()
     chosen = {n: v for n, v in settings.to_dict().items() if n in _ASKING and v != default[n]}
     return (
-        "from sage_app import Sage\nfrom sage_core import SageSettings\n\n"
+        "from sage_app import Sage, SageSettings\n\n"
         f"settings = SageSettings.from_dict({chosen!r})\n"
         f"sage = Sage.from_settings(settings, {store!r})\n"
         f"retrieval = sage.retrieve({question!r})\n"

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from sage_app.pipeline.settings import SageSettings
     from sage_app.store import Store
     from sage_core.embedding.protocol import Embedder
-    from sage_core.settings import SageSettings
 
 logger = logging.getLogger(__name__)
 
@@ -206,8 +206,8 @@ class Workbench:
     """
 
     def __init__(self, store: Store, embedder: Embedder, settings: SageSettings | None = None) -> None:
+        from sage_app.pipeline.settings import SageSettings
         from sage_core.ranking import named_reranker
-        from sage_core.settings import SageSettings
 
         self.store = store
         self.embedder = embedder
@@ -310,7 +310,7 @@ class Workbench:
 
     def _chosen(self, data: Any) -> SageSettings:
         """The settings of a question, as the page has them."""
-        from sage_core.settings import SageSettings
+        from sage_app.pipeline.settings import SageSettings
 
         in_selection = ("rule", "min_context_tokens", "min_k", "max_k")
         values = _fields(data, ("reranker", "context", "candidates", *in_selection))

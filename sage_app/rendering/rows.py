@@ -12,7 +12,7 @@ from pathlib import PurePath
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
 from sage_app.store.chunks import Chunk
 from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
-from sage_core.selection import Scale, rank_order, to_ratio_scale
+from sage_core.selection import Scale, to_ratio_scale
 from sage_core.selection.scales import usable_scores
 from sage_core.text.sanitize import one_line
 from sage_core.text.spans import Span
@@ -95,30 +95,6 @@ def _because(candidate: Candidate, ranks: Mapping[str, int], rank: int) -> str:
     if above and min(above) < rank:
         return f"[{min(above)}] names it"
     return "the question names it" if any(by.chunk_id is None for by in candidate.named_by) else ""
-
-
-def plain_rows(
-    scores: Sequence[float | None],
-    scale: Scale,
-    texts: Sequence[str] | None = None,
-    sources: Sequence[str] | None = None,
-    tokens: Sequence[int] | None = None,
-) -> list[Row]:
-    """Rows for scores in any order, with whatever else is known of the candidates."""
-    share = shares(scores, scale)
-    return [
-        Row(
-            index=i,
-            rank=rank,
-            score=scores[i],
-            share=share[i],
-            text=texts[i] if texts is not None else "",
-            place=one_line(PurePath(sources[i]).name or sources[i]) if sources is not None else "",
-            source=sources[i] if sources is not None else "",
-            tokens=tokens[i] if tokens is not None else None,
-        )
-        for rank, i in enumerate(rank_order(scores), start=1)
-    ]
 
 
 def chunk_pieces(

@@ -33,6 +33,7 @@ from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import PROBE, chunks_of, window_of
 from sage_app.pipeline.results import Candidate, Retrieval
 from sage_app.pipeline.retriever import Retriever
+from sage_app.pipeline.settings import SageSettings
 from sage_app.store import FolderStore
 from sage_app.store.chunks import NewDocument
 from sage_app.store.identity import StoreIdentity
@@ -45,9 +46,8 @@ from sage_core.errors import InputError
 from sage_core.ranking import named_reranker
 from sage_core.ranking.named import HYBRID, NONE
 from sage_core.segmentation.limits import SIZES, TOPIC
-from sage_core.selection import ExpectedF, FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig, TopP
+from sage_core.selection import FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig
 from sage_core.selection.rules import rule_to_data
-from sage_core.settings import SageSettings
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -713,15 +713,13 @@ _STEPS = [round(0.02 * i, 2) for i in range(1, 50)]
 # Rules by family, with every parameter that is tried.
 _FAMILIES: dict[str, list[Rule]] = {
     "fixed k": [FixedK(k) for k in range(1, 61)],
-    "expected F": [ExpectedF(round(0.2 * i, 1)) for i in range(1, 51)],
     "relative to top": [RelativeToTop(share) for share in _STEPS],
-    "top p": [TopP(share) for share in _STEPS],
     "gradient": [Gradient(share) for share in _STEPS],
 }
 
 
 def _rules(family: str, scale: Scale) -> list[Rule]:
-    return [] if family == "expected F" and scale != "probability" else _FAMILIES[family]
+    return _FAMILIES[family]
 
 
 _Selected = Sequence[Sequence[Candidate]]

@@ -8,7 +8,7 @@ from sage_core.ranking import Place, link
 from sage_core.text.keywords import words
 
 TOP_K = 10
-"""The fixed k that a selection is compared with, as in `selection_view`."""
+"""The fixed k that a selection is compared with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
     Earliest,
-    ExpectedF,
     FixedK,
     Gradient,
     RankedScores,
@@ -14,7 +13,6 @@ from sage_core.selection.rules import (
     Rule,
     RuleName,
     Threshold,
-    TopP,
     check_gradient,
     default_rule,
     resolve_rule,
@@ -32,14 +30,12 @@ from sage_core.selection.scales import (
     read_scores,
     to_ratio_scale,
 )
-from sage_core.selection.view import SelectionView, selection_view
 
 __all__ = [
     "DEFAULT_MIN_K",
     "PAPER_GRADIENT",
     "SCALES",
     "Earliest",
-    "ExpectedF",
     "FixedK",
     "Gradient",
     "RankedScores",
@@ -52,9 +48,7 @@ __all__ = [
     "Selection",
     "SelectionConfig",
     "SelectionSettings",
-    "SelectionView",
     "Threshold",
-    "TopP",
     "check_bounds",
     "check_gradient",
     "default_rule",
@@ -68,6 +62,5 @@ __all__ = [
     "rule_from_data",
     "rule_to_data",
     "select",
-    "selection_view",
     "to_ratio_scale",
 ]

@@ -1,6 +1,6 @@
 """Rules that decide how many of the ranked scores to keep: the paper's gradient, and others.
 
-Each is a pure function of the scores, best first. Those that look at shares (gradient, relative, top-p) read
+Each is a pure function of the scores, best first. Those that look at shares (gradient, relative) read
 the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
 
 All but `Gradient` name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest`
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from itertools import accumulate
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from sage_core._checks import check_float, check_int
@@ -197,71 +196,6 @@ class RelativeToTop:
 
 
 @dataclass(frozen=True, slots=True)
-class TopP:
-    """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale).
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.6, 0.3, 0.1], rule=TopP(0.9)).indices
-        (0, 1)
-    """
-
-    p: float = 0.9
-    default_min_k: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_float("p", self.p, minimum=0, maximum=1)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """As many as hold share ``p`` of the sum."""
-        total = sum(scores.ratio)
-        if not 0 < total < float("inf"):
-            return len(scores.ratio), "the scores have no usable sum"
-        for i, so_far in enumerate(accumulate(scores.ratio), start=1):
-            if so_far >= self.p * total:
-                return i, f"the best {i} hold {self.p:.0%} of all scores"
-        return len(scores.ratio), "all scores are needed"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedF:
-    """Keep as many as maximize the expected F-measure of the selection; for calibrated probabilities.
-
-    With ``p`` the probability that a candidate is relevant, keeping ``k`` of them has about
-    ``(1 + beta^2) * sum(p[:k]) / (k + beta^2 * sum(p))``: the ratio of the expected values. On scores that
-    are not probabilities the result means nothing.
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.9, 0.8, 0.02, 0.01], rule=ExpectedF()).indices
-        (0, 1)
-
-    Attributes:
-        beta: How much more recall counts than precision. Larger keeps more.
-    """
-
-    beta: float = 2.0
-    default_min_k: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_float("beta", self.beta, minimum=0.01, maximum=100)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """As many as have the highest expected F-measure."""
-        total = sum(scores.ratio)
-        if not 0 < total < float("inf"):
-            return len(scores.ratio), "the scores have no usable sum"
-        # The ratio of expectations, not the expectation of the ratio: that one has no closed form.
-        square = self.beta * self.beta
-        expected = [
-            (1 + square) * so_far / (k + square * total)
-            for k, so_far in enumerate(accumulate(scores.ratio), start=1)
-        ]
-        best = max(range(len(expected)), key=expected.__getitem__)
-        return best + 1, f"expected F{self.beta:g} is highest, {expected[best]:.2f}, with {best + 1}"
-
-
-@dataclass(frozen=True, slots=True)
 class Earliest:
     """The first of several cuts: whichever rule keeps least.
 
@@ -296,7 +230,7 @@ AUTO_MAX_TOKENS = 1_000
 AUTO_MAX_TOKENS_FOR_TWO = 1_600
 """Most tokens of two candidates by ``rule="auto"``: one large node alone often misses the evidence."""
 
-# Tuned on the development sets (`benchmarks/selection.py`); "unbounded" has no zero to be a share of.
+# Tuned on the development sets; "unbounded" has no zero to be a share of.
 _SHARES: dict[Scale, float] = {"probability": 0.08, "cosine": 0.4, "logit": 0.1}
 
 
@@ -358,7 +292,7 @@ def check_gradient(gradient: float) -> None:
 
 
 _BY_NAME: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (FixedK, Threshold, RelativeToTop, TopP, ExpectedF, Gradient)
+    kind.__name__: kind for kind in (FixedK, Threshold, RelativeToTop, Gradient)
 }
 
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sage_core import Segmenter
-from sage_core.selection import selection_view
 from tests.fakes.results_to_show import (
     HOSTILE,
-    PAPER_FIGURE_8,
     answer,
     failed_critic,
     hostile,
@@ -56,7 +54,6 @@ PAGES: dict[str, Callable[[], Any]] = {
     "200 candidates": lambda: answer(retrieval([1 / (1 + i) for i in range(200)], min_k=60)),
     "segmented": segmented,
     "many places": lambda: Segmenter().explain("The cat sat. Ships sail at seven, and trains do not. " * 500),
-    "ranking": lambda: selection_view(PAPER_FIGURE_8, [f"Text {i}" for i in range(15)], scale="unbounded"),
     "loop": lambda: usual().feedback,
 }
 

@@ -30,7 +30,7 @@ LAYERS = (
     ("sage_core.selection", "sage_core.llm"),
     ("sage_core.embedding", "sage_core.feedback"),
     ("sage_core.segmentation", "sage_core.word_index"),
-    ("sage_core.ranking", "sage_core.verify", "sage_core.settings"),
+    ("sage_core.ranking", "sage_core.verify"),
     ("sage_core.inspecting", "sage_core.question"),
     ("sage_app.documents", "sage_app.models"),
     ("sage_app.store", "sage_app.answers"),
@@ -194,7 +194,6 @@ def test_the_root_holds_nothing_else():
         "_lazy.py",
         "paths.py",
         "question.py",
-        "settings.py",
     }
 
 
@@ -293,7 +292,7 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 28_116,
+    (CORE, *ADAPTERS): 27_690,
     ("sage_core/verify",): 3_168,
     (APP,): 16_159,
 }

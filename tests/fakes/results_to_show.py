@@ -9,7 +9,7 @@ from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, run_loop
 from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection, select
-from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule
+from sage_core.selection.rules import Earliest, Gradient, RelativeToTop, Rule
 from tests.fakes.paper_figures import FIGURE_8
 
 PAPER_FIGURE_8 = tuple(FIGURE_8)
@@ -83,7 +83,7 @@ def answer(
 
 def usual() -> Answer:
     """Three rounds over twenty candidates."""
-    rule = Earliest((Gradient(), ExpectedF(4.0)))  # many passages
+    rule = Earliest((Gradient(), RelativeToTop(0.08)))  # many passages
     scores = [0.93, 0.88, 0.8, 0.41, 0.33] + [0.1 - i / 200 for i in range(15)]
     return answer(
         retrieval(scores, rule=rule), config=FeedbackConfig(selection=SelectionConfig(min_k=2, rule=rule))

@@ -18,7 +18,7 @@ from llama_index.core.postprocessor import LongContextReorder, SimilarityPostpro
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_core.selection import Gradient
-from sage_core.selection.rules import Earliest, ExpectedF, TopP
+from sage_core.selection.rules import Earliest, RelativeToTop
 from sage_core.text.tokens import get_counter
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored
@@ -187,7 +187,8 @@ def test_behind_stock_postprocessors_and_in_the_order_of_the_search() -> None:
 
 class TestSaving:
     @pytest.mark.parametrize(
-        "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
+        "rule",
+        ["auto", "gradient", Gradient(0.5), RelativeToTop(0.3), Earliest((Gradient(), RelativeToTop(0.5)))],
     )
     def test_names_and_rules_round_trip(self, rule: Any) -> None:
         sage = SageNodePostprocessor(reranker="none", rule=rule, min_k=3, keep_order=True)

@@ -46,7 +46,6 @@ _LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_llm_tokens")
 _RULES = {
     "relative": "RelativeToTop",
     "threshold": "Threshold",
-    "top_p": "TopP",
 }
 
 

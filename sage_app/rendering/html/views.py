@@ -14,18 +14,14 @@ from sage_app.rendering.html.report import (
     answer_head,
     answer_parts,
     answer_report,
-    candidates_html,
-    curve_html,
     grade_badge,
-    passages_html,
     retrieval_parts,
     retrieval_report,
     rounds_html,
 )
-from sage_app.rendering.rows import chunk_pieces, plain_rows, reason_counts
+from sage_app.rendering.rows import chunk_pieces, reason_counts
 from sage_core.feedback.types import FeedbackResult
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
-from sage_core.selection import SelectionView
 from sage_core.text.spans import Span
 
 # A notebook keeps what it shows, in its file and in the browser.
@@ -85,16 +81,9 @@ def _retrieval(result: Retrieval) -> str:
     return piece(head, *retrieval_parts(result, result.selection, most=NOTEBOOK_ROWS))
 
 
-@page_of.register
-def _view_page(result: SelectionView) -> str:
-    heading = tag("header", tag("p", "sage-rag", class_="eyebrow"), tag("h1", "A ranking and its cut"))
-    return page("A ranking and its cut – sage-rag", heading, *_ranking(result, None))
-
-
 fragment.register(Answer)(
     lambda result: piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
 )
-fragment.register(SelectionView)(lambda result: piece(*_ranking(result, NOTEBOOK_ROWS)))
 fragment.register(FeedbackResult)(lambda result: piece(*_loop(result)))
 fragment.register(SegmentationView)(lambda result: piece(*_segments(result, NOTEBOOK_CHUNKS)))
 page_of.register(Answer)(answer_report)
@@ -146,14 +135,6 @@ def _legend() -> Markup:
     weak = tag("span", tag("span", "0.31", class_="join weak"), "kept, though below the threshold")
     joined = tag("span", tag("span", "0.83", class_="join"), "P(same), kept together")
     return tag("p", joined, weak, tag("span", "dashed line: cut", class_="bad"), class_="legend")
-
-
-def _ranking(view: SelectionView, most: int | None) -> list[Markup]:
-    rows = plain_rows(view.scores, view.scale, view.texts, view.sources, view.tokens)
-    parts = [curve_html(view.scores, view.selection, view.scale, top_k=view.top_k)]
-    if view.texts is not None and view.selection.cut and most is None:
-        parts.append(section("Passages kept", passages_html(rows, view.selection)))
-    return [*parts, section(f"All {len(rows)} candidates", candidates_html(rows, view.selection, most=most))]
 
 
 def _loop(result: FeedbackResult) -> list[Markup]:

@@ -9,11 +9,10 @@ from rich.text import Text
 
 from sage_app.pipeline.results import Answer, Retrieval
 from sage_app.rendering.terminal.answers import answer_view, feedback_view
-from sage_app.rendering.terminal.rankings import ranking_view, retrieval_view
+from sage_app.rendering.terminal.rankings import retrieval_view
 from sage_app.rendering.terminal.segments import segments_view
 from sage_core.feedback.types import FeedbackResult
 from sage_core.segmentation.view import SegmentationView
-from sage_core.selection import SelectionView
 
 
 @singledispatch
@@ -33,5 +32,4 @@ def _answer(result: Answer) -> RenderableType:
 
 rich_form.register(Retrieval)(retrieval_view)
 rich_form.register(SegmentationView)(segments_view)
-rich_form.register(SelectionView)(ranking_view)
 rich_form.register(FeedbackResult)(feedback_view)

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sage_app.pipeline.results import Retrieval
-from sage_app.rendering.rows import Row, plain_rows, retrieval_rows, score_text
+from sage_app.rendering.rows import Row, retrieval_rows, score_text
 from sage_app.rendering.wording import saving_words
-from sage_core.selection import Selection, SelectionView
+from sage_core.selection import Selection
 from sage_core.text.sanitize import one_line
 
 _BAR_WIDTH = 12
@@ -31,15 +31,6 @@ def retrieval_view(retrieval: Retrieval, *, most: int = 12) -> RenderableType:
     table = _table(rows, retrieval.selection.cut, most)
     lines = (_curve_line(rows, retrieval.selection.cut), _cut_line(retrieval.selection))
     return Group(table, *lines, _token_line(retrieval))
-
-
-def ranking_view(view: SelectionView, *, most: int = 12) -> RenderableType:
-    """The same for scores that come from anywhere."""
-    if not view.scores:
-        return Text("nothing was found", style="yellow")
-    rows = plain_rows(view.scores, view.scale, view.texts, view.sources, view.tokens)
-    table = _table(rows, view.selection.cut, most)
-    return Group(table, _curve_line(rows, view.selection.cut), _cut_line(view.selection))
 
 
 def _table(rows: Sequence[Row], cut: int, most: int) -> Table:

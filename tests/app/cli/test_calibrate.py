@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_app import Sage
+from sage_app import Sage, SageSettings
 from sage_app.cli.main import run
-from sage_core import SageSettings
 from tests.app.cli.support import mistake
 
 TEXT = "\n\n".join(

@@ -9,10 +9,10 @@ pytest.importorskip("mcp_types", reason="needs the client of mcp 2")
 
 from mcp import Client, StdioServerParameters, stdio_client
 
-from sage_app import Sage
+from sage_app import Sage, SageSettings
 from sage_app.cli.main import run
 from sage_app.cli.mcp import make_server
-from sage_core import SageSettings, SelectionConfig
+from sage_core import SelectionConfig
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
 from tests.app.cli.support import COMMAND, DEMO, QUESTION, TANK

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sage_app import Sage
+from sage_app import Sage, SageSettings
 from sage_app.cli.main import EXIT_INTERRUPTED, run
 from sage_app.tuning import tuner as tuning
-from sage_core import SageSettings
 from tests.app.cli.support import DEMO, as_json, mistake, shown
 
 QUESTIONS = [

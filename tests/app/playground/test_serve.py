@@ -28,11 +28,11 @@ from sage_app import Sage, SageConfig
 from sage_app.cli import local_server
 from sage_app.cli.local_server import limited_protocol, listen_locally
 from sage_app.cli.main import run
+from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
 from sage_core import FeedbackConfig, Segmenter, SelectionConfig
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
-from sage_core.settings import SageSettings
 from tests.app.cli.support import mistake
 from tests.app.playground.workbench import BEES, FERRY, make_store, make_workbench
 from tests.fakes.commands import add_commands
@@ -339,8 +339,6 @@ def test_a_question_shows_scores_votes_and_the_cut(
     [
         "auto",
         "gradient",
-        {"rule": "ExpectedF", "beta": 2},
-        {"rule": "TopP", "p": 0.5},
         {"rule": "RelativeToTop"},
     ],
 )

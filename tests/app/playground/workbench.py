@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sage_app import FolderStore, Sage
 from sage_app.cli.local_server import HOST, listen_locally
+from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
-from sage_core.settings import SageSettings
 from tests.fakes.models import HashEmbedder
 
 FERRY = (

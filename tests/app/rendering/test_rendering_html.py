@@ -34,7 +34,6 @@ from sage_app.rendering.html.style import COLORS, page_css, svg_css
 from sage_core import InputError, Segmenter, Span, Verdict, select
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.segmentation import Boundary
-from sage_core.selection import selection_view
 from sage_core.text.sanitize import terminal_safe
 from tests.fakes.results_to_show import (
     HOSTILE,
@@ -117,7 +116,7 @@ def test_hostile_texts_change_no_tag_and_are_shown():
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
 
 
-@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "selection", "segments"])
+@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "segments"])
 def test_hostile_texts_stay_texts_in_notebooks(part: str):
     def shown(texts: list[str]) -> str:
         result = hostile(texts)
@@ -126,7 +125,6 @@ def test_hostile_texts_stay_texts_in_notebooks(part: str):
             "answer": result,
             "retrieval": result.retrieval,
             "feedback": result.feedback,
-            "selection": selection_view([0.9, 0.1], [wild, wild], sources=[wild, wild]),
             "segments": Segmenter().explain(f"{wild} The ferry leaves. It is late."),
         }[part]
         return made._repr_html_()
@@ -145,7 +143,6 @@ def test_any_text_survives_and_stays_text(text: str):
     assert dict(read.tags) == {"p": 1, "b": 1}
     assert "".join(read.text) == terminal_safe(text)
     assert read.attributes == [("title", terminal_safe(text))]
-    fragment(selection_view([0.9, 0.1], [text, "x"], sources=[text, "y"])).encode("utf-8")
 
 
 def test_markup_is_not_escaped_twice():
@@ -286,10 +283,8 @@ def test_rounds_tell_the_tokens_of_their_contexts():
         usual,
         lambda: usual().retrieval,
         lambda: usual().feedback,
-        lambda: selection_view([0.9, 0.5, None]),
         lambda: Segmenter().explain("A cat sat. It slept. Trains run on rails. They are heavy."),
         lambda: Segmenter().explain(""),
-        lambda: selection_view([]),
     ],
 )
 def test_every_result_shows_itself(make, capsys):
@@ -458,17 +453,6 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------
-
-
-def test_views_refuse_what_does_not_fit():
-    with pytest.raises(InputError, match=r"1.*2"):
-        selection_view([0.5, 0.4], ["one"])
-    with pytest.raises(InputError, match="score"):
-        selection_view([0.5], selection=select([0.5, 0.4], min_k=2))
-    with pytest.raises(InputError, match="scale"):
-        selection_view([0.5], scale="percent")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="top_k"):
-        selection_view([0.5], top_k=0)
 
 
 # -- the pictures of the documentation --------------------------------------------------------------------

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from sage_core import Span, Verdict
 from sage_core.segmentation import Boundary, SegmentationView
-from sage_core.selection import selection_view
 from sage_core.text.sanitize import one_line, terminal_safe
 from tests.fakes.results_to_show import HOSTILE, answer, hostile, retrieval
 
@@ -75,19 +74,11 @@ def test_statements_carry_the_number_of_their_passage_or_say_that_there_is_none(
     assert "1 of 2 statements supported by the passages, 1 not found in them" in out
 
 
-def test_rankings_and_segments_print_no_escape():
+def test_segments_print_no_escape():
     wild = " ".join(ESCAPES)
-    out = printed(selection_view([0.9, 0.1], [wild, wild], sources=[wild, "[bold]name[/bold].txt"]))
-    assert not CONTROLS.search(out) and "␛[31mred" in out
     view = SegmentationView(wild, [Span(0, 10), Span(10, len(wild))], [2, 9], [Boundary(5, 0.5)])
     out = printed(view)
     assert not CONTROLS.search(out) and "␛" in out
-
-
-def test_names_in_brackets_are_names_not_styles():
-    assert "[bold]name[/bold].txt" in printed(
-        selection_view([0.9], ["x"], sources=["/docs/[bold]name[/bold].txt".replace("/bold", "|bold")])
-    ).replace("|", "/")
 
 
 def test_marks_that_put_text_into_another_order_are_shown() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sage_app import SageSettings
 from sage_app.tuning.calibrate import RankedQuestion, _curves, _selection, calibrate, p_value
-from sage_core import SageSettings
 from sage_core.errors import InputError
 from sage_core.selection import FixedK, SelectionConfig
 from sage_core.selection.scales import Scale

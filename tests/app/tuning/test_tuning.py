@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sage_app import SageSettings
 from sage_app.cli.tune import cheaper
 from sage_app.documents.reader import Document
 from sage_app.tuning import tuner as tuning
 from sage_app.tuning.quotations import QuotedQuestion, locate, read_questions
 from sage_app.tuning.tuner import BUDGETS, TuneOptions, tune
-from sage_core import InputError, SageSettings, SelectionConfig
+from sage_core import InputError, SelectionConfig
 from sage_core.selection import FixedK
 from tests.fakes.models import HashEmbedder
 
@@ -156,7 +157,7 @@ def test_every_stage_is_measured_against_what_it_began_with(found: tuning.Tuning
     ]
     assert [c.variant.name for c in stages["ranking"]] == ["as it stands", "no reranker", "without context"]
     assert all(sum(c.chosen for c in rows) == 1 for rows in stages.values())
-    assert found.finished and found.planned == 2 + 2 + 5
+    assert found.finished and found.planned == 2 + 2 + 3
     for rows in stages.values():
         for comparison in rows:
             assert comparison.figures.at_budgets.shape == (40, len(BUDGETS))

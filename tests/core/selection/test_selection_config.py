@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sage_core import FeedbackConfig, InputError, SelectionConfig, select
 from sage_core.feedback import FeedbackLoop, Generate
-from sage_core.selection import FixedK, RelativeToTop, selection_view
+from sage_core.selection import FixedK, RelativeToTop
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]
 
@@ -23,7 +23,6 @@ def test_it_selects_as_select_does(scores, rule, min_k, max_k):
     config = SelectionConfig(rule=rule, min_k=min_k, max_k=max_k)
     expected = select(scores, rule=rule, min_k=min_k, max_k=max_k)
     assert config.select(scores) == expected
-    assert selection_view(scores, config=config).selection == expected
     step = FeedbackLoop(scores, config=FeedbackConfig(selection=config)).start()
     assert (step.selection if isinstance(step, Generate) else step.result.selection) == expected
 

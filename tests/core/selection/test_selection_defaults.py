@@ -19,15 +19,13 @@ from sage_core.selection import (
     gradient_cut,
     read_scores,
 )
-from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
+from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold
 
 FALLING = [0.9, 0.8, 0.7] + [0.01] * 12
 NAMES_THE_NUMBER = [
     FixedK(3),
     Threshold(0.5),
     RelativeToTop(0.5),
-    TopP(0.9),
-    ExpectedF(),
     Earliest((FixedK(3), Threshold(0.5))),
 ]
 
@@ -152,8 +150,6 @@ def test_wrong_settings_are_named(config, name, values):
         lambda: FixedK("3"),
         lambda: Threshold(math.nan),
         lambda: Threshold("0.5"),
-        lambda: TopP(math.nan),
-        lambda: TopP(2),
         lambda: RelativeToTop(1.5),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.selection import SCALES, select
-from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold, TopP
+from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 from tests.fakes.scores import ANY_SCORE, on_scale
 
@@ -21,8 +21,6 @@ def keep(scores, rule, scale="unbounded", **bounds):
         (FixedK(4), 4, 4),
         (Threshold(5.0), 8, 1),
         (RelativeToTop(0.5), 7, 3),
-        (TopP(0.5), 4, 3),
-        (TopP(1.0), 15, 9),
     ],
 )
 def test_on_the_papers_lists(rule, on_8, on_9):
@@ -30,9 +28,8 @@ def test_on_the_papers_lists(rule, on_8, on_9):
     assert keep(FIGURE_9, rule) == on_9
 
 
-@pytest.mark.parametrize("rule", [TopP(1.0), RelativeToTop()])
-def test_a_flat_list_is_kept_whole(rule):
-    assert keep([2.0] * 9, rule) == 9
+def test_a_flat_list_is_kept_whole():
+    assert keep([2.0] * 9, RelativeToTop()) == 9
 
 
 def test_earliest_is_the_smallest_cut_and_its_reason():
@@ -51,7 +48,7 @@ def test_bounds_overrule_any_rule_and_say_so():
 
 
 scores = st.lists(ANY_SCORE, max_size=30)
-rules = st.sampled_from([FixedK(3), Threshold(0.5), RelativeToTop(), TopP()])
+rules = st.sampled_from([FixedK(3), Threshold(0.5), RelativeToTop()])
 
 
 @given(scores, rules, st.sampled_from(SCALES), st.integers(1, 9))

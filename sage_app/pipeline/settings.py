@@ -1,4 +1,4 @@
-"""Settings in a file: chosen once, by hand or by `sage-rag tune`, and loaded by every part that has them."""
+"""Settings in a file: chosen by hand or written by `sage-rag calibrate`, loaded by the commands."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ _KINDS = {
 class SageSettings:
     """Everything that shapes chunks and selections, as plain values that a JSON file can hold.
 
-    `sage-rag tune` writes such a file. `Sage.from_settings`, `SageNodeParser.from_settings`,
-    `SageTextSplitter.from_settings` and ``--settings`` of the command line load it. A setting that is left
-    out has its default.
+    `Sage.from_settings` and ``--settings`` of the command line load such a file. A setting that is left out
+    has its default.
 
     Examples:
         >>> import tempfile
@@ -101,7 +100,7 @@ class SageSettings:
                 raise InputError(f"the settings file {path} is not a regular file")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
-            raise InputError(f"there is no settings file {path}: `sage-rag tune` writes one") from None
+            raise InputError(f"there is no settings file {path}: `sage-rag calibrate` writes one") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the settings file {path}: {error}") from None
         try:
