@@ -1,4 +1,4 @@
-"""Does `sage_app.tuning.calibrate` keep its promise, and what does it cost in tokens?
+"""Does `sage_app.calibrate` keep its promise, and what does it cost in tokens?
 
     python benchmarks/guarantee.py                                   # eight sets, 200 splits
     python benchmarks/guarantee.py --sets fairytaleqa --keep 0.8 0.9
@@ -22,7 +22,7 @@ import numpy as np
 from calibrate_reranker import Example, examples
 from ranking_data import SETS, DevSet, searched_by
 
-from sage_app.tuning.calibrate import RankedQuestion, _crc_limit, _Curve, _curves, _tested, calibrate
+from sage_app.calibrate.cut import RankedQuestion, _crc_limit, _Curve, _curves, _tested, calibrate
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking import vouch

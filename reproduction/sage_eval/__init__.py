@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sage_app.tuning import QuotedQuestion, read_questions
     from sage_eval.datasets import dataset_names, load_dataset, save_dataset
     from sage_eval.execute import run_experiment
     from sage_eval.experiment import Experiment, experiment_names, load_experiment
@@ -39,7 +38,6 @@ __all__ = [
     "MadeDataset",
     "NoReader",
     "Plan",
-    "QuotedQuestion",
     "Reader",
     "Results",
     "RunOptions",
@@ -55,7 +53,6 @@ __all__ = [
     "metric",
     "paired_bootstrap",
     "paired_difference",
-    "read_questions",
     "read_results",
     "run_experiment",
     "save_dataset",
@@ -63,7 +60,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_app.tuning": ("QuotedQuestion", "read_questions"),
     "sage_eval.datasets": ("dataset_names", "load_dataset", "save_dataset"),
     "sage_eval.execute": ("run_experiment",),
     "sage_eval.experiment": ("Experiment", "experiment_names", "load_experiment"),

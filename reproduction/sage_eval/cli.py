@@ -25,8 +25,6 @@ from sage_app.cli.options import (
     print_json,
 )
 from sage_core.errors import InputError
-from sage_eval.gate_cli import EXAMPLES as GATE_EXAMPLES
-from sage_eval.gate_cli import gate
 
 if TYPE_CHECKING:
     from sage_app.answers import Answerer
@@ -62,7 +60,6 @@ Examples:
 READERS = ("auto", "llm", "local", "extractive", "none", "scripted")
 
 app = typer.Typer(name="eval", help=HELP, no_args_is_help=True, rich_markup_mode=None)
-app.command(epilog=GATE_EXAMPLES)(gate)
 
 
 @app.command("list")
@@ -220,10 +217,10 @@ def run(
     embedding = named_embedder(embedder)
 
     def llm() -> Answerer:
-        return make_answerer(None if reader == "local" else model, base_url, offline, embedding, timeout)
+        return make_answerer(None if reader == "local" else model, base_url, offline, timeout)
 
     server = "given" if base_url else "default"
-    grader = None if judge is None else lambda: make_answerer(judge, base_url, offline, embedding, timeout)
+    grader = None if judge is None else lambda: make_answerer(judge, base_url, offline, timeout)
     asked = Asked(reader, llm, embedding, server, model, grader)
     with no_downloads(offline), choose_reader(found, asked) as who:
         planned = plan(found, who, embedding, options)
@@ -271,14 +268,13 @@ def make_questions(
     """Have an LLM write a question about each passage of your documents (The Chronicles, section 2)."""
     from sage_app.answers import LLMAnswerer
     from sage_app.documents import expand, read_document
-    from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_eval.datasets import save_dataset
     from sage_eval.question_maker import make_dataset
     from sage_eval.records import EvalDocument
 
     if evidence not in ("answer", "chunk"):
         raise InputError(f"--evidence is answer or chunk, not {evidence!r}")
-    answerer = make_answerer(model, base_url, False, MiniLMEmbedder(), timeout)
+    answerer = make_answerer(model, base_url, False, timeout)
     if not isinstance(answerer, LLMAnswerer):
         raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
     documents = [EvalDocument(str(path), read_document(path).text) for path in expand(paths)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from sage_app.tuning.quotations import Evidence
+from sage_app.calibrate.quotations import Evidence
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.spans import Span

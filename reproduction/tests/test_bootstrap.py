@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from sage_eval.metrics import bootstrap_mean
+from sage_eval.metrics.bootstrap import paired_bootstrap
 
-from sage_app.tuning.statistics import paired_bootstrap
 from sage_core.errors import InputError
 
 
@@ -25,7 +25,7 @@ def test_the_seed_decides_and_blocks_do_not_matter(monkeypatch):
     assert bootstrap_mean(values, seed=3) == bootstrap_mean(values, seed=3)
     assert bootstrap_mean(values * 9, seed=3) != bootstrap_mean(values * 9, seed=4)
     whole = bootstrap_mean(values, seed=3)
-    monkeypatch.setattr("sage_app.tuning.statistics._BLOCK", 500)
+    monkeypatch.setattr("sage_eval.metrics.bootstrap._BLOCK", 500)
     assert bootstrap_mean(values, seed=3) == whole
 
 

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sage_app.cli import options as cli
-from sage_app.cli.tune import check_output, read_documents, show_unlocated
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import counted
 from sage_core.errors import InputError
 from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from sage_app.tuning.calibrate import Calibrated
-    from sage_app.tuning.quotations import LocatedQuestion, Unlocated
+    from sage_app.calibrate.cut import Calibrated
+    from sage_app.calibrate.quotations import LocatedQuestion, Unlocated
+    from sage_app.documents.reader import Document
+    from sage_app.store import Store
 
 EXAMPLES = """
 \b
@@ -59,25 +60,19 @@ def calibrate(
     settings file, with the other settings as they stand (--settings), and holds for the store, embedding
     model and reranker that it was measured with.
     """
+    from sage_app.calibrate.cut import calibrate as find_cut
+    from sage_app.calibrate.quotations import locate, ranked_question, read_questions
     from sage_app.pipeline.opening import open_sage
-    from sage_app.tuning.calibrate import calibrate as find_cut
-    from sage_app.tuning.quotations import locate, read_questions
-    from sage_app.tuning.tuner import ranked_question
     from sage_core import __version__
 
     cli.require_packages(embedder, store=store)
     if not 0 < keep < 1:
         raise InputError(f"--keep is a share between 0 and 1, such as 0.9, not {keep:g}")
     base = cli.load_settings(settings, embedder)
-    check_output(output)
+    _check_output(output)
     quoted = read_questions(questions)
-    documents = read_documents([], store, encoding)
     with open_sage(store, settings=base, base_url=base_url, timeout=timeout, offline=True) as sage:
-        digests = {record.source: record.digest for record in sage.store.documents()}
-        changed = [d.source for d in documents if digests.get(d.source) != d.digest]
-        for source in changed:
-            cli.complain(f"left out: {one_line(source)} has changed since it was ingested: ingest it again")
-        located, unlocated = locate(quoted, [d for d in documents if d.source not in changed])
+        located, unlocated = locate(quoted, _documents(sage.store, encoding))
         if not located:
             raise InputError(
                 f"none of the {len(quoted)} questions can be used: a quotation stands in a document as it is "
@@ -105,13 +100,48 @@ def calibrate(
     show(result, located, unlocated, output)
 
 
+def _check_output(path: Path) -> None:
+    """Refuse to write over a file that is no settings file, before any work."""
+    from sage_app.pipeline.settings import SageSettings
+
+    if path.exists():
+        try:
+            SageSettings.load(path)
+        except InputError as error:
+            raise InputError(
+                f"{path} is there already, and no settings file ({error}): name another"
+            ) from None
+    elif not path.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {path.absolute().parent} for the settings file")
+
+
+def _documents(store: Store, encoding: str | None) -> list[Document]:
+    """The documents of the store, read again; what cannot be read, or has changed, is named."""
+    from sage_app.documents.reader import read_document
+
+    documents: list[Document] = []
+    for record in store.documents():
+        try:
+            document = read_document(record.source, encoding=encoding)
+            if document.digest != record.digest:
+                raise InputError(f"{record.source} has changed since it was ingested: ingest it again")
+            documents.append(document)
+        except InputError as error:
+            cli.complain(f"left out: {one_line(str(error))}")
+    if not documents:
+        raise InputError("no document of the store can be read")
+    return documents
+
+
 def show(
     result: Calibrated, located: list[LocatedQuestion], unlocated: list[Unlocated], output: Path
 ) -> None:
     """The cut, what it keeps and costs, and where it was written."""
     from rich.table import Table
 
-    show_unlocated(unlocated)
+    for item in unlocated:
+        reason, quote = one_line(item.reason), one_line(item.quote)[:80]
+        cli.say(f"not used: {one_line(item.text)} ({reason}: {quote!r})", "yellow")
     how = "on average" if result.confidence is None else f"with probability {result.confidence:g}"
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("promise", f"at least {1 - result.limit:.1%} of the evidence is kept, {how}")

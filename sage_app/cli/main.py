@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_app.cli import ask, calibrate, demo, documents, ingest, mcp, segment, tune
+from sage_app.cli import ask, calibrate, demo, documents, ingest, mcp, segment
 from sage_app.playground import serve
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.text.sanitize import one_line, terminal_safe
@@ -37,9 +37,7 @@ First steps:
   sage-rag segment README.md                      see where a text is cut
   sage-rag list --store .sage                     see what a store holds; remove takes documents out
   sage-rag serve --store .sage                    try settings on a local page
-  sage-rag tune --questions questions.jsonl       find the settings that suit your documents
   sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
-  sage-rag questions docs/ -o questions.jsonl     make questions about your documents, without an LLM
 
 Without an LLM, the best passages are shown, the sentence that comes closest in bold. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
@@ -64,9 +62,7 @@ app.command("list", epilog=documents.LIST_EXAMPLES)(documents.list_documents)
 app.command(epilog=documents.REMOVE_EXAMPLES)(documents.remove)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-app.command(epilog=tune.QUESTIONS_EXAMPLES)(tune.questions)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 
 

@@ -1,6 +1,5 @@
 """Metrics of answers, of retrieval, of cost and of time, and what their differences are worth."""
 
-from sage_app.tuning.statistics import Difference, paired_bootstrap
 from sage_eval.metrics.answers import (
     accuracy,
     bleu,
@@ -11,6 +10,7 @@ from sage_eval.metrics.answers import (
     rouge_l,
     words,
 )
+from sage_eval.metrics.bootstrap import Difference, paired_bootstrap
 from sage_eval.metrics.cost import (
     CostSummary,
     Latency,

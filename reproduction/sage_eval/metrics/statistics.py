@@ -1,4 +1,4 @@
-"""Is the difference real? Shares and pairs of right and wrong, beside the bootstrap of `sage_app.tuning`."""
+"""Is the difference real? Shares and pairs of right and wrong, beside the bootstrap of differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sage_app.tuning.statistics import (
+from sage_core.errors import InputError, MissingExtraError
+from sage_eval.metrics.bootstrap import (
     SAMPLES,
     Difference,
     check_confidence,
@@ -17,7 +18,6 @@ from sage_app.tuning.statistics import (
     resampled_means,
     tails,
 )
-from sage_core.errors import InputError, MissingExtraError
 
 
 @dataclass(frozen=True, slots=True)

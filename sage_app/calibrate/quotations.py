@@ -7,10 +7,13 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Any
 
+from sage_app.calibrate.cut import RankedQuestion
 from sage_app.documents.reader import Document
+from sage_app.pipeline.results import Retrieval
 from sage_core._checks import likely_typo
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
@@ -238,3 +241,28 @@ def _normalized(text: str, *, letters: bool) -> tuple[str, array[int]]:
             at.extend([match.start()] * len(plain))
             blank = False
     return "".join(parts), at
+
+
+def ranked_question(question: LocatedQuestion, ranking: Retrieval) -> RankedQuestion:
+    """The candidates of a question for `calibrate`."""
+    held = [Evidence(c.chunk.source, Span(c.chunk.start, c.chunk.end)) for c in ranking.candidates]
+    # Rounded, and never rising, whatever the order in which shares are added up.
+    losses = accumulate((round(1 - _recall(question, held[:k]), 9) for k in range(len(held) + 1)), min)
+    return RankedQuestion(
+        tuple(c.score for c in ranking.candidates), tuple(c.tokens for c in ranking.candidates), tuple(losses)
+    )
+
+
+def _recall(question: LocatedQuestion, held: Sequence[Evidence]) -> float:
+    """Share of the quotations' characters that is held, each at the place of which most is."""
+    shares = [max(_covered(place, held) for place in places) for places in question.evidence]
+    return sum(shares) / len(shares)
+
+
+def _covered(place: Evidence, held: Sequence[Evidence]) -> float:
+    """Share of a place that the spans hold; those of one document do not overlap."""
+    start, end = place.span
+    inside = sum(
+        max(0, min(end, h.span.end) - max(start, h.span.start)) for h in held if h.document == place.document
+    )
+    return min(inside / (end - start), 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sage_app import SageSettings
-from sage_app.tuning.calibrate import RankedQuestion, _curves, _selection, calibrate, p_value
+from sage_app.calibrate.cut import RankedQuestion, _curves, _selection, calibrate, p_value
 from sage_core.errors import InputError
 from sage_core.selection import FixedK, SelectionConfig
 from sage_core.selection.scales import Scale

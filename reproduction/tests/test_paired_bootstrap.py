@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from sage_eval.metrics.bootstrap import paired_bootstrap
 
-from sage_app.tuning.statistics import paired_bootstrap
 from sage_core.errors import InputError
 
 
@@ -49,5 +49,5 @@ def test_sign_flips_by_hand():
 def test_sign_flips_drawn_agree_with_sign_flips_counted(monkeypatch):
     values = np.random.default_rng(2).normal(0.4, 1, size=12).tolist()
     counted = paired_bootstrap(values, [0.0] * 12).p
-    monkeypatch.setattr("sage_app.tuning.statistics._EXACT", 0)
+    monkeypatch.setattr("sage_eval.metrics.bootstrap._EXACT", 0)
     assert paired_bootstrap(values, [0.0] * 12).p == pytest.approx(counted, abs=0.02)
