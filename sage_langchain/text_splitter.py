@@ -22,16 +22,16 @@ from sage_core.text.outline import HEADER_KEY, PATH_KEY, TITLE_KEY, Context, Out
 from sage_core.text.spans import Span, padded
 from sage_core.text.tokens import (
     CallableCounter,
-    CharCounter,
     TokenCounter,
     TokenizerCounter,
     function_name,
-    get_counter,
 )
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
     from sage_core.text.sentences import SentenceSplitter
+
+CHARACTERS = CallableCounter(len, "chars")
 
 # Arguments of the splitters that this one replaces -> what to do instead.
 _ADVICE = {
@@ -116,7 +116,7 @@ class SageTextSplitter(TextSplitter):
         self,
         chunk_size: int | None = None,
         chunk_overlap: int = 0,
-        length_function: Callable[[str], int] = len,
+        length_function: Callable[[str], int] | TokenCounter = len,
         keep_separator: bool | Literal["start", "end"] = False,
         add_start_index: bool = False,
         strip_whitespace: bool = True,
@@ -159,7 +159,7 @@ class SageTextSplitter(TextSplitter):
             raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
         if hasattr(chunk_size, "embed_documents"):
             raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
-        counts_characters = isinstance(settings.get("counter"), CharCounter)
+        counts_characters = settings.get("counter") == CHARACTERS
         if counts_characters and target_tokens is not None:
             raise InputError(
                 "chunk_size counts characters here and target_tokens tokens: give one of them, or a "
@@ -325,7 +325,7 @@ class SageTextSplitter(TextSplitter):
         Raises:
             InputError: If it is neither (it is a ValueError too).
         """
-        return cls(length_function=TokenizerLength(tokenizer), **kwargs)
+        return cls(length_function=TokenizerCounter(tokenizer), **kwargs)
 
     def _spans(self, texts: Sequence[str], outlines: Sequence[Outline | None]) -> list[list[Span]]:
         """Chunk spans of every text, with room for its headers where they count."""
@@ -409,10 +409,12 @@ def _checked_text(text: str) -> str:
     return text
 
 
-def _counter(chunk_size: int | None, length_function: Callable[[str], int]) -> TokenCounter | None:
+def _counter(
+    chunk_size: int | None, length_function: Callable[[str], int] | TokenCounter
+) -> TokenCounter | None:
     """The counter for a length function; None (the segmenter's own) where neither it nor a size is given."""
     if length_function is len:
-        return None if chunk_size is None else get_counter("chars")
+        return None if chunk_size is None else CHARACTERS
     if isinstance(length_function, TokenCounter):
         return length_function
     return CallableCounter(length_function, function_name(length_function))
@@ -457,14 +459,6 @@ class TiktokenLength:
         return len(
             self._encoding.encode(text, allowed_special=self._allowed, disallowed_special=self._disallowed)
         )
-
-
-class TokenizerLength(TokenizerCounter):
-    """Number of a Hugging Face tokenizer's tokens: a length function; pickles if the tokenizer does."""
-
-    def __call__(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return self.count(text)
 
 
 _ARGUMENTS = frozenset(inspect.signature(SageTextSplitter.__init__).parameters) - {"self", "unknown"}

@@ -24,7 +24,6 @@ from typing_extensions import Self
 from sage_core._checks import checked_copy, near_match, refused
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
-from sage_core.text.callables import function_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -103,22 +102,22 @@ class SageComponent(BaseComponent):
 def cache_token(function: Callable[..., Any], what: str) -> str:
     """What stands for a function in the key of an ingestion cache.
 
-    A function whose results depend on what cannot be seen gets another token each time: nothing cached is
-    ever found for it, which is logged once.
+    That is its text attribute ``fingerprint``. A function without one gets another token each time: nothing
+    cached is ever found for it, which is logged once.
 
     Args:
         function: The function.
         what: What it is, for the warning.
     """
-    known = function_fingerprint(function)
-    if known is not None:
-        return known
+    own = getattr(function, "fingerprint", None)
+    if isinstance(own, str) and own:
+        return own
     # Once a process: pipelines ask for the key of every transformation of every run.
     if what not in _reported:
         _reported.add(what)
         logger.warning(
-            "%s depends on more than its code and plain values, so what it makes is never taken from an "
-            "ingestion cache; give it a text attribute `fingerprint` that says when it makes the same",
+            "what %s makes is never taken from an ingestion cache: give it a text attribute `fingerprint` "
+            "that says when it makes the same",
             what,
         )
     return uuid.uuid4().hex

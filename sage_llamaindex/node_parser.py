@@ -121,7 +121,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     )
     tokenizer: str | None = Field(
         default=None,
-        description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words', 'chars' or a "
+        description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words' or a "
         "Hugging Face tokenizer. None: Settings.tokenizer where it was set, else 'bert'.",
     )
     segmenter: SkipJsonSchema[Segmenter | None] = Field(
@@ -300,7 +300,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         Part of `to_dict`, hence of the key of an ingestion cache: chunks of another model are never served.
         """
         splitter = self._active.sentences
-        # Ours is versioned with the segmenter; of somebody else's only its code can be told.
+        # Ours is versioned with the segmenter.
         if splitter is split_sentences:
             return self._active.fingerprint
         return f"{self._active.fingerprint}:{cache_token(splitter, 'the sentence splitter')}"

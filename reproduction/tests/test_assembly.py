@@ -8,7 +8,7 @@ from sage_eval.methods.context import build_context
 from sage_app.pipeline.context import Passage
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.text.tokens import get_counter
+from sage_core.text.tokens import CallableCounter, get_counter
 
 TEXT = "Salt first. Then oil.\n\nThe lamp burns. A gull cries."
 SALT, OIL, LAMP, GULL = Span(0, 11), Span(12, 21), Span(23, 38), Span(39, 52)
@@ -127,7 +127,7 @@ def test_every_passage_is_a_slice_and_nothing_selected_is_lost(selection, known,
 @given(selections(), st.integers(1, 30))
 def test_the_budget_holds_and_what_goes_ranks_below_what_stays(selection, limit):
     _, chunks = selection
-    chars = get_counter("chars")
+    chars = CallableCounter(len, "chars")
     free = build_context(chunks, order="rank")
     result = build_context(chunks, order="rank", max_tokens=limit, counter=chars)
     assert result == free[: len(result)]

@@ -26,7 +26,6 @@ from sage_core.segmentation.models.grams import gram_probabilities
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
 from sage_core.text.blocks import classified
-from sage_core.text.callables import function_fingerprint
 from sage_core.text.lines import Line
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
@@ -193,8 +192,8 @@ class Segmenter:
     def fingerprint(self) -> str:
         """SHA-256 over the model and every setting that changes the chunks.
 
-        A custom sentence splitter enters by its name and its code (`function_fingerprint`), or by its name
-        alone where it has state; a counter by its name.
+        A custom sentence splitter enters by its name, and by its text attribute ``fingerprint`` if there is
+        one; a counter by its name.
         """
         settings = {
             "algorithm": _ALGORITHM,
@@ -229,10 +228,8 @@ class Segmenter:
             getattr(splitter, "__module__", ""),
             getattr(splitter, "__qualname__", type(splitter).__qualname__),
         ]
-        if splitter is split_sentences:
-            return name
-        known = function_fingerprint(splitter)
-        return name if known is None else [*name, known[:16]]
+        own = getattr(splitter, "fingerprint", None)
+        return [*name, own[:16]] if isinstance(own, str) else name
 
     def segment(self, text: str) -> list[Span]:
         """Chunks of one text, in order; ``[]`` for a text of nothing but white space.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.text.callables import function_fingerprint
 from sage_core.text.language import is_english, sample
 
 if TYPE_CHECKING:
@@ -63,9 +62,9 @@ def get_counter(name: str = "bert") -> TokenCounter:
 
     Args:
         name: ``"bert"`` (the default: English tokens; text in another language counts as many as its
-            translation), ``"pieces"`` (WordPiece of the bundled uncased English BERT vocabulary, which
-            all-MiniLM uses), ``"words"`` (split at white space), ``"chars"``, a tiktoken encoding
-            (``"cl100k_base"``, ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer.
+            translation), ``"words"`` (split at white space), a tiktoken encoding (``"cl100k_base"``,
+            ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer. For characters there is
+            ``CallableCounter(len, "chars")``.
 
     Raises:
         InputError: If the name is empty, or nearly another.
@@ -74,8 +73,7 @@ def get_counter(name: str = "bert") -> TokenCounter:
     """
     if not name or not isinstance(name, str):
         raise InputError(
-            "name a token counter: 'bert', 'pieces', 'words', 'chars', 'cl100k_base', 'o200k_base' or a "
-            "Hugging Face id"
+            "name a token counter: 'bert', 'words', 'cl100k_base', 'o200k_base' or a Hugging Face id"
         )
     if name in _BUNDLED:
         return _BUNDLED[name]()
@@ -123,16 +121,6 @@ class WordCounter(_Counter):
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of words of each text."""
         return [len(text.split()) for text in texts]
-
-
-class CharCounter(_Counter):
-    """Characters (Unicode code points), white space included."""
-
-    name = "chars"
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Length of each text."""
-        return [len(text) for text in texts]
 
 
 class BertCounter(_Counter):
@@ -275,9 +263,7 @@ class CallableCounter(_Counter):
 _LOADING = threading.Lock()
 _BUNDLED: dict[str, type[_Counter]] = {
     "bert": BertCounter,
-    "pieces": PieceCounter,
     "words": WordCounter,
-    "chars": CharCounter,
 }
 
 
@@ -326,17 +312,13 @@ def _bare_form(tokenizer: Any) -> Any:
 def function_name(function: Callable[..., object]) -> str:
     """A name for a function that counts, for fingerprints.
 
-    Its own ``name``, or where it was defined and what it computes (`function_fingerprint`). Where that cannot
-    be known (methods, objects) the name is new each time: better a cache missed than a wrong chunk found.
+    Its own ``name`` or ``fingerprint``. Without one the name is new each time: better a cache missed than a
+    wrong chunk found.
     """
-    own = getattr(function, "name", None)
-    if isinstance(own, str) and own:
-        return own
-    known = function_fingerprint(function)
-    if known is None:
-        return f"{type(function).__qualname__}@{uuid.uuid4().hex[:16]}"
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{getattr(function, '__module__', '')}.{name}:{known[:16]}"
+    for own in (getattr(function, name, None) for name in ("name", "fingerprint")):
+        if isinstance(own, str) and own:
+            return own
+    return f"{getattr(function, '__qualname__', type(function).__qualname__)}@{uuid.uuid4().hex[:16]}"
 
 
 def _unknown_id(tokenizer: Any) -> int | None:

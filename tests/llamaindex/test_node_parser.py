@@ -77,10 +77,10 @@ def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
     assert parser.split_text(story())
 
 
-@pytest.mark.parametrize("counter", ["bert", "words", "chars", "cl100k_base"])
+@pytest.mark.parametrize("counter", ["bert", "words", "cl100k_base"])
 def test_chunk_and_metadata_together_stay_within_chunk_size(counter: str) -> None:
     get_tokenizer()  # loads cl100k_base from the cache folder that llama-index-core ships
-    count, room = get_counter(counter), 200 if counter == "chars" else 30
+    count, room = get_counter(counter), 30
     metadata = {"title": "On the northern coast", "tags": ["sea", "stone"], "year": 1987}
     size = count.count("\n".join(f"{k}: {v}" for k, v in metadata.items())) + room
     segmenter = Segmenter(OverlapModel(), counter=counter, coarse_tokens=10_000, max_tokens=10_000)
