@@ -11,6 +11,7 @@ from langchain_core.prompt_values import PromptValue
 from pydantic import BaseModel
 
 from sage_core.llm import Message
+from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.tokens import TokenCounter
 
@@ -29,6 +30,11 @@ def text_of(output: Any) -> str:
     if isinstance(output, BaseModel):
         return output.model_dump_json()
     return json.dumps(output, ensure_ascii=False, default=str) if is_structured(output) else str(output)
+
+
+def answer_of(output: Any) -> str:
+    """As `text_of`, without the model's reasoning."""
+    return without_reasoning(text_of(output))
 
 
 def is_structured(output: Any) -> bool:

@@ -44,6 +44,7 @@ from sage_core.feedback.drivers import (
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.prompts import answer_messages
+from sage_core.llm.reasoning import AnswerStream
 from sage_core.llm.usage import TokenUsage
 from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
@@ -52,7 +53,7 @@ from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 from sage_core.verify import Source
-from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
+from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled
 from sage_langchain.critic import Critic
@@ -201,10 +202,10 @@ class Session(Question[Document]):
             self._about(selection),
             self._generating(),
             lambda config: self._writing(prompt, selection, config),
-            lambda written: {"answer": text_of(written[0]), "usage": written[1].to_dict()},
+            lambda written: {"answer": answer_of(written[0]), "usage": written[1].to_dict()},
         )
         self._outputs.append(output)
-        return text_of(output), usage
+        return answer_of(output), usage
 
     def _writing(
         self, prompt: Prompt, selection: Selection, config: RunnableConfig
@@ -419,18 +420,18 @@ class _Written:
 
     def __init__(self) -> None:
         self.whole: Any = ""
+        self._answer = AnswerStream()
 
     @property
     def text(self) -> str:
-        return text_of(self.whole)
+        return answer_of(self.whole)
 
     def gather(self, chunks: Iterator[Any]) -> Iterator[Any]:
         """The pieces as they come, empty ones passed over unless there is no other; of an object the last."""
         for chunk in chunks:
             if piece := self._add(chunk):
                 yield piece
-        if is_structured(self.whole) or not self.text:
-            yield self.whole if is_structured(self.whole) else ""
+        yield from self._end()
 
     async def agather(self, chunks: Any) -> AsyncIterator[Any]:
         """`gather`, awaited; the chunks are closed with the reader, which ends a generation at the server."""
@@ -438,8 +439,14 @@ class _Written:
             async for chunk in chunks:
                 if piece := self._add(chunk):
                     yield piece
-        if is_structured(self.whole) or not self.text:
-            yield self.whole if is_structured(self.whole) else ""
+        for piece in self._end():
+            yield piece
+
+    def _end(self) -> Iterator[Any]:
+        if is_structured(self.whole):
+            yield self.whole
+        elif (rest := self._answer.finish()) or not self.text:
+            yield rest
 
     def _add(self, chunk: Any) -> str:
         if is_structured(chunk):  # each is the object as far as it is known
@@ -447,7 +454,7 @@ class _Written:
             return ""
         # Chunks of messages add up with their usage and tool calls; "" has no type to add to.
         self.whole = chunk if self.whole == "" else self.whole + chunk
-        return text_of(chunk)
+        return self._answer.feed(text_of(chunk))
 
 
 def _final(

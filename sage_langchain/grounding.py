@@ -12,6 +12,7 @@ from langchain_core.runnables.utils import AddableDict
 
 from sage_core.errors import InputError
 from sage_core.feedback import Veto
+from sage_core.llm.reasoning import AnswerStream
 from sage_core.verify import (
     AnswerMark,
     LocalJudge,
@@ -22,7 +23,7 @@ from sage_core.verify import (
     shared_judge,
 )
 from sage_core.verify.passages import passages_of
-from sage_langchain._messages import text_of
+from sage_langchain._messages import answer_of, text_of
 
 _QUESTION = ("input", "question", "query")
 _CONTEXT = ("context", "documents", "source_documents", "docs")
@@ -97,25 +98,32 @@ class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
             yield piece
 
     def _passed(self, pieces: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        whole = AddableDict()
+        whole, stream = AddableDict(), AnswerStream()
         for piece in pieces:
-            yield AddableDict(piece)
+            yield AddableDict(_shown(piece, stream))
             whole = whole + AddableDict(piece)
         yield AddableDict(verdict=self._checked(whole)["verdict"])
 
     async def _apassed(self, pieces: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-        whole = AddableDict()
+        whole, stream = AddableDict(), AnswerStream()
         async for piece in pieces:
-            yield AddableDict(piece)
+            yield AddableDict(_shown(piece, stream))
             whole = whole + AddableDict(piece)
         yield AddableDict(verdict=(await asyncio.to_thread(self._checked, whole))["verdict"])
 
     def _checked(self, fields: dict[str, Any]) -> dict[str, Any]:
         answer, (texts, sources), question = _parts(fields)
-        written = text_of(fields[answer])
+        written = answer_of(fields[answer])
         verdict = check(question, texts, written, judge=self.judge, veto=self.veto, sources=sources)
-        own = {answer: correct_citations(verdict.marks)} if self.correct else {}
+        own = {} if written == text_of(fields[answer]) else {answer: written}
+        own |= {answer: correct_citations(verdict.marks)} if self.correct else {}
         return {**fields, **own, "verdict": verdict}
+
+
+def _shown(piece: dict[str, Any], stream: AnswerStream) -> dict[str, Any]:
+    """A piece of a chain's output without the reasoning in its answer."""
+    key = next((k for k in _ANSWER if isinstance(piece.get(k), str)), None)
+    return piece if key is None else {**piece, key: stream.feed(piece[key])}
 
 
 def _parts(fields: Any) -> tuple[str, tuple[list[str], list[Source]], str]:

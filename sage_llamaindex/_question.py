@@ -33,6 +33,7 @@ from sage_core.feedback import (
 )
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.feedback.pool import EvidencePool
+from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
@@ -46,6 +47,7 @@ from sage_llamaindex._streams import (
     AsyncTokenReplay,
     TokenReplay,
     adrained,
+    answer_only,
     drained,
     plain_response,
     with_text,
@@ -124,7 +126,7 @@ class SageQuestion(Question[NodeWithScore]):
     def run_once(self) -> Steps[RESPONSE_TYPE]:
         """Answer from the rule's selection, without a grade."""
         nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-        response = yield from self._synthesis(nodes)
+        response = answer_only((yield from self._synthesis(nodes)))
         if isinstance(response, StreamingResponse):
             # The caller may read a stream twice: to show it, and in `marks_of`.
             response.response_gen = TokenReplay(response.response_gen)
@@ -292,20 +294,21 @@ class SageQuestion(Question[NodeWithScore]):
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
             response = yield from self._synthesis(nodes)
 
+        written: list[str] = []
+
         def grading(text: str) -> Steps[None]:
+            text = without_reasoning(text)
             self._attempts.append(Attempt(nodes, text, response))
             result = yield from self.round_of(text, _spent(meter, nodes), loop)
             self._noted(response, result)
 
         if isinstance(response, AsyncStreamingResponse):
-            response.response_gen = AsyncTokenReplay(
-                ameasured(response.response_gen, meter), lambda text: adrive(grading(text))
-            )
+            tokens = aanswer_pieces(ameasured(response.response_gen, meter), written)
+            response.response_gen = AsyncTokenReplay(tokens, lambda _: adrive(grading("".join(written))))
         # Whoever reads a plain stream cannot await its grade: an async engine grades it before it returns.
         elif isinstance(response, StreamingResponse) and not awaited:
-            response.response_gen = TokenReplay(
-                measured(response.response_gen, meter), lambda text: drive(grading(text))
-            )
+            pieces = answer_pieces(measured(response.response_gen, meter), written)
+            response.response_gen = TokenReplay(pieces, lambda _: drive(grading("".join(written))))
         else:
             yield from grading(drained(response)[0])
         return response

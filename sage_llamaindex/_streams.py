@@ -16,6 +16,8 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
+from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
+
 
 class TokenReplay(Generator[str, None, None]):
     """Tokens from ``source``, kept as they come: every ``iter()`` begins at the first one.
@@ -160,17 +162,36 @@ def drained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
     For streams this reads all tokens now; what is returned replays them. Async streams: `adrained`.
     """
     if isinstance(response, StreamingResponse):
-        tokens = list(response.response_gen)
+        tokens = _answer_tokens(list(response.response_gen))
         # response_txt caches what was read of the old stream; it must not survive.
         fresh = dataclasses.replace(response, response_gen=TokenReplay(iter(tokens)), response_txt=None)
         return "".join(tokens), fresh
+    response = answer_only(response)
     return text_of_response(response), response
+
+
+def _answer_tokens(tokens: list[str]) -> list[str]:
+    """The tokens, or the answer alone if they have reasoning."""
+    whole = "".join(tokens)
+    answer = without_reasoning(whole)
+    return tokens if answer == whole else [answer]
+
+
+def answer_only(response: RESPONSE_TYPE, written: list[str] | None = None) -> RESPONSE_TYPE:
+    """A response without the model's reasoning; ``written`` gets a stream's tokens as they are."""
+    if isinstance(response, AsyncStreamingResponse):
+        response.response_gen = aanswer_pieces(response.response_gen, written)
+    elif isinstance(response, StreamingResponse):
+        response.response_gen = answer_pieces(iter(response.response_gen), written)
+    elif isinstance(response, Response) and response.response:
+        response.response = without_reasoning(response.response)
+    return response
 
 
 async def adrained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
     """`drained`, for async streams too."""
     if isinstance(response, AsyncStreamingResponse):
-        tokens = [token async for token in response.response_gen]
+        tokens = _answer_tokens([token async for token in response.response_gen])
         fresh = dataclasses.replace(
             response, response_gen=AsyncTokenReplay(_replayed(tokens)), response_txt=None
         )

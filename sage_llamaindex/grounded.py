@@ -21,6 +21,7 @@ from llama_index.core.schema import MetadataMode, QueryBundle
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
+from sage_core.llm.reasoning import without_reasoning
 from sage_core.verify import (
     LocalJudge,
     Source,
@@ -29,7 +30,7 @@ from sage_core.verify import (
     shared_judge,
 )
 from sage_core.verify.passages import passages_of
-from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
+from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, answer_only
 
 _VERDICT, _ASKED = "_sage_verdict", "_sage_asked"
 """Attributes of a response: its verdict, and what finds it once a stream has been read."""
@@ -139,19 +140,25 @@ class SageGroundedEngine(BaseQueryEngine):
                 response.metadata = {**(response.metadata or {}), "sage_verdict": verdict.to_dict()}
             return verdict
 
-        def note(text: str) -> None:
-            ended(text)
+        written: list[str] = []
+
+        def note(_: str) -> None:
+            ended(without_reasoning("".join(written)))
 
         async def anote(text: str) -> None:
             await asyncio.to_thread(note, text)
 
         if isinstance(response, AsyncStreamingResponse):
+            answer_only(response, written)
             response.response_gen = AsyncTokenReplay(response.response_gen, anote)
         elif isinstance(response, StreamingResponse):
+            answer_only(response, written)
             response.response_gen = TokenReplay(iter(response.response_gen), note)
         elif isinstance(response, StreamingAgentChatResponse):
             vars(response)[_ASKED] = ended
         else:
+            if isinstance(response, Response | AgentChatResponse) and response.response:
+                response.response = without_reasoning(response.response)
             verdict = ended(str(response))
             if self.correct and isinstance(response, Response | AgentChatResponse):
                 response.response = correct_citations(verdict.marks)
@@ -175,7 +182,7 @@ def verdict_of(response: Any) -> Verdict | None:
             raise InputError("read the stream to its end before you ask for its verdict")
         if response.write_response_to_history_thread is not None:
             response.write_response_to_history_thread.join()
-        held[_ASKED](str(response))
+        held[_ASKED](without_reasoning(str(response)))
     if isinstance(response, AsyncStreamingResponse) and _VERDICT not in held:
         raise InputError("read the stream to its end before you ask for its verdict")
     verdict = held.get(_VERDICT)

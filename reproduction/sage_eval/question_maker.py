@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Literal
 from sage_core._checks import check_int
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import ChatModel, Message
-from sage_core.llm.prompting import delimiter, quote_block, without_reasoning
+from sage_core.llm.prompting import delimiter, quote_block
+from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.segmentation.long_sentences import split_long, token_lengths
 from sage_core.text.sentences import split_sentences

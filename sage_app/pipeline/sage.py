@@ -36,6 +36,7 @@ from sage_core.feedback.drivers import (
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.messages import Completion
+from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.paths import PathArgument
 from sage_core.question import Found, Question
@@ -458,7 +459,8 @@ class _SageQuestion(Question[Candidate]):
                     lambda: answerer.agenerate(self.text, context, **asked),
                 )
                 if self._streamed:
-                    yield from StreamedCall(partial(iter, completion[:1]), None, lambda: None)
+                    yield from StreamedCall(partial(answer_pieces, iter(completion[:1])), None, lambda: None)
+            completion = without_reasoning(completion[0]), completion[1]
             outputs.update(answer=completion[0], usage=completion[1].to_dict())
         return completion
 
@@ -486,7 +488,11 @@ class _SageQuestion(Question[Candidate]):
                     for text in shown(piece):
                         yield text
 
-        return StreamedCall(pieces, apieces, lambda: (whole[0].text.strip(), whole[0].usage))
+        return StreamedCall(
+            lambda: answer_pieces(pieces()),
+            lambda: aanswer_pieces(apieces()),
+            lambda: (without_reasoning(whole[0].text).strip(), whole[0].usage),
+        )
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""

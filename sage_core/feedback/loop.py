@@ -36,6 +36,7 @@ from sage_core.feedback.types import (
     Verdict,
 )
 from sage_core.llm.prompting import is_abstention, phrases_for
+from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection, fitting
 from sage_core.selection.scales import Scale, rank_order, usable_scores
@@ -158,10 +159,11 @@ class FeedbackLoop:
         """Tell the loop the answer it asked for; the next step is mostly to grade it.
 
         Args:
-            text: The answer.
+            text: The answer; reasoning in it is left out.
             usage: What it took; None if unknown, which is booked as one call.
         """
         self._expect("generate")
+        text = without_reasoning(text)
         self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
         if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
             # The paper has the critic grade it; its instructions settle the grade, so the call is saved.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import without_reasoning
+from sage_core.llm.reasoning import without_reasoning
 
 # A verdict stands at the end of a long reply, or at its start: the middle is not looked at.
 _HEAD, _TAIL = 4_000, 16_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -67,14 +66,6 @@ def quote_question(task: str, mark: str, question: str) -> str:
 
 SEARCH_TOOL = "Finds the passages of the documents that answer a question."
 """Description of a retriever as a tool, for an agent's model."""
-
-# A block that never ends hides everything after it.
-_REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-
-
-def without_reasoning(text: str) -> str:
-    """A reply with a line break in place of each block of reasoning (``<think>...</think>``)."""
-    return _REASONING.sub("\n", text)
 
 
 def is_abstention(text: str, sentences: Iterable[str] = (NO_ANSWER,)) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sage_core.errors import InputError
 from sage_core.llm.prompting import is_abstention, shows_passages
+from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
@@ -167,6 +168,7 @@ def split_claims(answer: str) -> list[Span]:
     result: list[Span] = []
     if shows_passages(answer):  # It claims nothing.
         return []
+    answer = blanked_reasoning(answer)
     spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
     quoted = list(QUOTED.finditer(answer))
@@ -201,6 +203,7 @@ def with_question(question: str, answer: str) -> str:
 
 def abstains(answer: str) -> bool:
     """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
+    answer = blanked_reasoning(answer)
     start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
     return bool(is_abstention(answer) or _ABSTAINS.match(answer, start)) and not split_claims(answer)
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
+from sage_core.llm.reasoning import without_reasoning
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
@@ -224,6 +225,7 @@ class LocalJudge:
         Returns:
             From 0 to 1; None if the judge is unsure, or the answer claims nothing.
         """
+        answer = without_reasoning(answer)
         claims = self.grounding(answer, passages)
         if claims and all(claim.reason == VERBATIM_REASON for claim in claims):
             return support(claims)  # Whatever else the passages say, they say this.

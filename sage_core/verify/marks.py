@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark, Support
+from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.spans import Span
 from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.claims import CITATION, Claim, claims_or_unsure, with_question
@@ -160,6 +161,7 @@ def marks_between(
 
 def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJudge) -> list[Claim]:
     """An answer's claims; one of a few words is read with its question."""
+    answer = blanked_reasoning(answer)
     if (said := _YES_OR_NO.fullmatch(answer)) and (place := judge.locate(question, passages)) is not None:
         return [_affirmed(judge, question, answer, said[1].lower() == "yes", place, passages)]
     claims = judge.grounding(answer, passages)

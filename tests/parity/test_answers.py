@@ -77,10 +77,10 @@ def test_the_critic_reads_an_object_as_json() -> None:
 
 
 def test_the_object_of_the_best_round_is_the_answer() -> None:
-    output = chain(structured("At six.", "At seven."), 2, 9, max_rounds=2).invoke(QUESTION)
+    output = chain(structured("By boat.", "At seven."), 2, 9, max_rounds=2).invoke(QUESTION)
     assert output["answer"] == When(answer="At seven.") and output["sage"]["score"] == 9
-    output = chain(structured("At six.", "At seven."), 5, 2, max_rounds=2).invoke(QUESTION)
-    assert output["answer"] == When(answer="At six.")
+    output = chain(structured("By boat.", "At seven."), 5, 2, max_rounds=2).invoke(QUESTION)
+    assert output["answer"] == When(answer="By boat.")
 
 
 CITED = [{"type": "citation", "url": "https://x.org", "cited_text": "at seven"}]

@@ -136,7 +136,7 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
     for request in prompts:
         assert "(east.md)" in request.user and "(west.md)" in request.user
     found = answer.retrieval
-    assert all(c.place and c.tokens_in_prompt > c.tokens_sent for c in found.hits)
+    assert all(c.place and c.tokens_in_prompt > c.tokens for c in found.hits)
     whole = {c.chunk.source: Path(c.chunk.source).read_text() for c in found.hits}
     for passage in found.passages(answer.feedback.selection):
         assert passage.span is not None and passage.span.of(whole[str(passage.document)]) == passage.text
