@@ -2,7 +2,6 @@
 
     python benchmarks/feedback_cost.py                      # table, well under a minute
     python benchmarks/feedback_cost.py --critic-errors 0.1  # a critic that is wrong one time in ten
-    python benchmarks/feedback_cost.py --sweep              # which thresholds of critic="auto" save how much
 
 The scripted LLM answers right exactly when all gold evidence of the question is in its context; otherwise it
 says "The documents do not say." (``--abstains`` of the time) or something wrong. With ``--wrong`` it is wrong
@@ -23,7 +22,6 @@ the same for every arm. Intervals are 95% bootstraps over questions.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import random
@@ -32,7 +30,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +52,7 @@ from sage_core.selection import Selection, SelectionConfig, rank_order
 from sage_core.selection.rules import RankedScores
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span
-from sage_core.verify import AnswerLocation, LocalCritic, LocalJudge
+from sage_core.verify import LocalCritic
 
 CANDIDATES = 30
 NOISES = {
@@ -62,12 +60,6 @@ NOISES = {
     "wrong 10%, critic errs 10%": (0.1, 0.1),
     "wrong 20%, critic errs 10%": (0.2, 0.1),
 }
-SWEPT = {
-    "accept_at": (0.7, 0.81),
-    "agree_at": (0.5, 0.6, 0.7, 0.81),
-    "widen_below": (0.11, 0.2, 0.3),
-}
-ALLOWED = 2.0
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}
 
 
@@ -295,98 +287,6 @@ def run_arm(arm: Arm, cases: Sequence[Case], oracle: Oracle) -> Tally:
     return tally
 
 
-class _Remembering(LocalJudge):
-    """A judge that reads the same texts once: the arms of a sweep differ in thresholds only."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: dict[object, Any] = {}
-
-    def _once(self, key: object, make: Callable[[], Any]) -> Any:
-        if key not in self._said:
-            self._said[key] = make()
-        return self._said[key]
-
-    def locate(self, question: str, passages: Sequence[str]) -> AnswerLocation | None:
-        found = self._once(
-            (question, *passages), lambda: super(_Remembering, self).locate(question, passages)
-        )
-        return cast("AnswerLocation | None", found)
-
-    def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
-        own = super().supported
-        found = self._once((question, answer, *passages), lambda: own(question, answer, passages))
-        return cast("float | None", found)
-
-
-def sweep(cases: Sequence[Case], config: FeedbackConfig, seed: int) -> None:
-    """Print judge calls saved, by thresholds and noise; answers let through and right in points.
-
-    Below the table, for every set: the thresholds that save most on the other sets with at most ``ALLOWED``
-    points more let through in every noise, and what they do on this set.
-    """
-    judge = _Remembering()
-    oracles = {name: Oracle(0.5, errors, seed, wrong) for name, (wrong, errors) in NOISES.items()}
-    llm = {name: run_arm(Arm("llm", config), cases, oracle) for name, oracle in oracles.items()}
-    pools = np.array([case.pool for case in cases])
-    found: dict[tuple[float, float, float], NDArray[np.float64]] = {}
-    for thresholds in itertools.product(*SWEPT.values()):
-        chosen = dict(zip(SWEPT, thresholds, strict=True))
-
-        def check(case: Case, chosen: dict[str, float] = chosen) -> Check:
-            texts = [c.text for c in case.chunks]
-            return LocalCritic(case.question, lambda s: [texts[i] for i in s.indices], judge=judge, **chosen)
-
-        arm = Arm("auto", replace(config, critic="auto"), check=check)
-        rows = []
-        for name, oracle in oracles.items():
-            own, other = run_arm(arm, cases, oracle), llm[name]
-            rows.append(
-                [
-                    own.graded,
-                    other.graded,
-                    100.0 * (np.array(own.let_through, float) - other.let_through),
-                    100.0 * (np.array(own.right, float) - other.right),
-                    own.tokens,
-                    other.tokens,
-                ]
-            )
-        found[thresholds] = np.array(rows, dtype=float)  # noise, figure, question
-    print(f"| {' | '.join(SWEPT)} | {' | '.join(NOISES)} |")
-    print("|---" * (len(SWEPT) + len(NOISES)) + "|")
-    for thresholds, rows in found.items():
-        print(f"| {' | '.join(map(str, thresholds))} | {' | '.join(map(_told, rows))} |")
-    print()
-    for pool in [*sorted(set(pools.tolist())), None]:
-        fitted = pools != pool
-        measured = fitted if pool is None else pools == pool
-        allowed = [
-            (min(_saved(noise[:, fitted]) for noise in rows), thresholds)
-            for thresholds, rows in found.items()
-            if max(noise[2, fitted].mean() for noise in rows) <= ALLOWED
-        ]
-        if not allowed:
-            print(f"{pool or 'all'}: every choice lets more than {ALLOWED:g} points more through")
-            continue
-        best = max(allowed)[1]
-        label = "all" if pool is None else f"{pool}, by the others"
-        cells = "; ".join(_told(noise[:, measured]) for noise in found[best])
-        print(f"{label} ({measured.sum()}): {best}: {cells}")
-
-
-def _saved(rows: NDArray[np.float64]) -> float:
-    """Share of judge calls saved."""
-    return float(1 - rows[0].sum() / max(1.0, rows[1].sum()))
-
-
-def _told(rows: NDArray[np.float64]) -> str:
-    """What thresholds do in one noise, in words."""
-    return (
-        f"{_saved(rows):.0%} fewer calls, {rows[2].mean():+.1f} wrong let through, "
-        f"{rows[3].mean():+.1f} right, {rows[4].sum() / rows[5].sum() - 1:+.0%} tokens"
-    )
-
-
 def interval(values: Sequence[float], seed: int) -> tuple[float, float]:
     """95% bootstrap interval of a mean."""
     rng = np.random.default_rng(seed)
@@ -429,7 +329,6 @@ def main() -> int:
     parser.add_argument(
         "--wrong", type=float, default=0.0, help="share of wrong answers although the evidence is there"
     )
-    parser.add_argument("--sweep", action="store_true", help='thresholds of critic="auto"')
     parser.add_argument("--limit", type=int, help="only so many questions")
     parser.add_argument(
         "--rule", choices=("gradient", "top_p"), default="top_p", help="rule of the first selection"
@@ -455,9 +354,6 @@ def main() -> int:
     config = FeedbackConfig(selection=SelectionConfig(rule=rule, min_k=args.min_k))
     if args.rule == "gradient":
         config = replace(config, gradient=args.gradient)
-    if args.sweep:
-        sweep(measured, config, args.seed)
-        return 0
     tallies = {arm.name: run_arm(arm, measured, oracle) for arm in arms(config)}
     reach = np.mean([c.evidence_in(rank_order(c.scores)) for c in measured])
     print(f"n = {len(measured)} questions ({', '.join(POOLED)}), seed {args.seed}.")

@@ -1,4 +1,4 @@
-"""What the local judge knows: AUROC, calibration, abstention, spans and time, with 95% bootstrap intervals.
+"""What the local judge knows: AUROC, calibration, abstention and time, with 95% bootstrap intervals.
 
     python benchmarks/judge.py                # some minutes on two cores
     python benchmarks/judge.py --words        # without the model: counts of words, numbers and names only
@@ -12,8 +12,7 @@ Answerability: 300 questions with a passage that answers them (clapnq_dev) and 3
 cited page; half of the pages were fitted on, the other half is shown by itself. Opposites: sentences of
 squad2_dev16 said otherwise, and the same with a number, a name or a word replaced or a "not" put in or taken
 out, each against its paragraph and two others of its article; made by the rules that make training examples,
-from other text. Spans: SQuAD F1 and exact
-match of the marked answer, squad2_dev16, own paragraph. Beside it, the share of the stems of question or
+from other text. Beside it, the share of the stems of question or
 claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of all-MiniLM-L6-v2 (of a claim,
 to the best of the eight sentences that share most with it), and the hybrid reranker,
 which was calibrated on these very questions among others.
@@ -322,32 +321,6 @@ def opposites(judge: LocalJudge, data: Path, each: int) -> None:
         )
 
 
-def spans(judge: LocalJudge, data: Path, limit: int) -> None:
-    """Print SQuAD F1 and exact match of the marked answers."""
-    texts = {d["doc_id"]: d["text"] for d in read(data, "squad2_dev16_docs")}
-    rows = read(data, "squad2_dev16_questions")
-    random.Random(SEED).shuffle(rows)
-    scores = []
-    for row in rows[:limit]:
-        passage = texts[row["doc_id"]][row["passage"]["start"] : row["passage"]["end"]]
-        found = judge.locate(row["question"], [passage])
-        said = passage[found.answer.start : found.answer.end] if found is not None else ""
-        scores.append(max((overlap(said, gold) for gold in row["answers"]), default=(0.0, 0.0)))
-    f1, exact = np.mean(scores, axis=0)
-    error = 1.96 * np.std(scores, axis=0) / np.sqrt(len(scores))
-    print(
-        f"spans, SQuAD 2.0, n = {len(scores)}: "
-        f"F1 {f1:.1%} ± {error[0]:.1%}, exact {exact:.1%} ± {error[1]:.1%}"
-    )
-
-
-def overlap(said: str, gold: str) -> tuple[float, float]:
-    """SQuAD's F1 and exact match of two answers."""
-    a, b = bare(said), bare(gold)
-    same = sum((collections.Counter(a) & collections.Counter(b)).values())
-    return (2 * same / (len(a) + len(b)) if same else 0.0), float(a == b)
-
-
 def bare(text: str) -> list[str]:
     """Words without punctuation and articles."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
@@ -406,7 +379,6 @@ def main() -> None:
     opposites(judge, arguments.data, min(120, arguments.limit))
     if arguments.support:
         return
-    spans(judge, arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 
 

@@ -11,7 +11,7 @@ all claims and the weakest one. Sources weigh alike, and in each the supported a
 coefficient has the sign that its feature means, and a ridge draws the counts to `PRIOR`, the rules to 0: with
 less of it the model is better on its training sources and worse on sources that were left out.
 
-Beside the counts stands the logit of the entailment model (``train_entailment.py``, to be run first). Its
+Beside the counts stands the logit of the entailment model. Its
 weight, one number, is fitted on answers of kinds that this model did not learn of (`JUDGED`).
 
 ``supported_from`` and ``unsupported_below``: of answers of one claim beyond them 80% are supported, and 85%

@@ -24,8 +24,6 @@ from sage_core.errors import ModelError
 MINILM = Path(__file__).parent / "weights" / "all-MiniLM-L6-v2"
 """The bundled embedding model. The encoders beside it were trained from it, its table of words frozen."""
 
-_READER = MINILM.with_name("sage-reader")  # Whose lowest layers the entailment model has.
-
 WORDS = "bert.embeddings.word_embeddings.weight"
 _VOCABULARY = 30_522  # Of the bundled tokenizer.
 _PASS_TOKENS = 2_048
@@ -53,8 +51,6 @@ class Encoder:
         config: ``hidden_size``, ``num_hidden_layers`` and so on, as transformers names them.
         tensors: By the names of transformers, with ``bert.`` before them; those of heads are ignored.
         words: The table of words, shape ``(vocab_size, hidden_size)``.
-        base: An encoder of the same shape whose lowest layers and embeddings this one has; None for none.
-        shared: How many of its layers.
 
     Raises:
         ModelError: Where a setting or a tensor is missing, or they do not fit each other.
@@ -65,13 +61,8 @@ class Encoder:
         config: Mapping[str, Any],
         tensors: Mapping[str, Floats],
         words: Rows | Floats,
-        *,
-        base: Encoder | None = None,
-        shared: int = 0,
     ) -> None:
-        size, layers, heads = _checked(config, tensors, words, None if base is None else shared)
-        if shared >= layers:
-            raise ModelError(f"{CONFIG_FILE} says shared_layers = {shared}, the model has {layers} layers")
+        size, layers, heads = _checked(config, tensors, words)
         self.size = size
         """Width of the hidden states."""
         self.max_tokens = int(config["max_position_embeddings"])
@@ -80,18 +71,13 @@ class Encoder:
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self.words = words
         """Rows of the table of words, by ids."""
-        if base is None:
-            self._positions = tensors["bert.embeddings.position_embeddings.weight"]
-            self._kinds = tensors["bert.embeddings.token_type_embeddings.weight"]
-            self._norm = _part(tensors, "bert.embeddings.LayerNorm")
-        else:
-            self._positions, self._kinds, self._norm = base._positions, base._kinds, base._norm
+        self._positions = tensors["bert.embeddings.position_embeddings.weight"]
+        self._kinds = tensors["bert.embeddings.token_type_embeddings.weight"]
+        self._norm = _part(tensors, "bert.embeddings.LayerNorm")
         self.kinds = len(self._kinds)
         """How many texts of one input it tells apart."""
         self._pooler = _turned(tensors, "bert.pooler.dense") if "bert.pooler.dense.weight" in tensors else {}
-        self._layers: list[Tensors] = [] if base is None else base._layers[:shared]
-        for i in range(len(self._layers), layers):
-            self._layers.append(_layer(tensors, f"bert.encoder.layer.{i}", size // heads))
+        self._layers = [_layer(tensors, f"bert.encoder.layer.{i}", size // heads) for i in range(layers)]
 
     def passes(
         self,
@@ -242,7 +228,7 @@ def _layer(tensors: Mapping[str, Floats], name: str, width: int) -> Tensors:
 
 
 def _checked(
-    config: Mapping[str, Any], tensors: Mapping[str, Floats], words: Rows | Floats, shared: int | None
+    config: Mapping[str, Any], tensors: Mapping[str, Floats], words: Rows | Floats
 ) -> tuple[int, int, int]:
     """Sizes of the network, once they fit the tensors."""
     sizes = []
@@ -259,16 +245,14 @@ def _checked(
     epsilon = config.get("layer_norm_eps", 1e-12)
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise ModelError(f"{CONFIG_FILE} says layer_norm_eps = {epsilon!r}")
-    shapes: dict[str, tuple[int, ...]] = {}
-    if shared is None:
-        shapes = {
-            "bert.embeddings.position_embeddings.weight": (positions, size),
-            "bert.embeddings.token_type_embeddings.weight": (kinds, size),
-            **_with_bias("bert.embeddings.LayerNorm", size),
-        }
+    shapes: dict[str, tuple[int, ...]] = {
+        "bert.embeddings.position_embeddings.weight": (positions, size),
+        "bert.embeddings.token_type_embeddings.weight": (kinds, size),
+        **_with_bias("bert.embeddings.LayerNorm", size),
+    }
     if "bert.pooler.dense.weight" in tensors:
         shapes.update(_with_bias("bert.pooler.dense", size, size))
-    for i in range(shared or 0, layers):
+    for i in range(layers):
         at = f"bert.encoder.layer.{i}"
         if f"{at}.output.dense.weight" not in tensors:
             raise ModelError(f"the model lacks the tensor '{at}.output.dense.weight' of its {layers} layers")
@@ -316,12 +300,7 @@ class Loaded:
                 for name in tensors.keys() & start.keys():
                     if tensors[name].shape == start[name].shape:  # `Encoder` refuses the others.
                         tensors[name] += restored(start, name)
-            shared = self.config.get("shared_layers", 0)
-            if type(shared) is not int or shared < 0:
-                raise ModelError(f"{CONFIG_FILE} says shared_layers = {shared!r}")
-            self._base: Loaded | None = load_encoder(_READER) if shared else None
-            base = self._base.encoder if self._base else None
-            self.encoder: Encoder = Encoder(settings, tensors, words, base=base, shared=shared)
+            self.encoder: Encoder = Encoder(settings, tensors, words)
             self.heads = {n: v for n, v in tensors.items() if not n.startswith("bert.")}
             require(self.heads, {n: v.shape for n, v in self.heads.items()})
         except ModelError as error:

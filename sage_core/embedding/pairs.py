@@ -1,16 +1,15 @@
-"""A small BERT that reads two texts together: the base of reader and entailment model."""
+"""A small BERT that reads two texts together: one logit for the pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.encoder import load_encoder
-from sage_core.embedding.ops import Floats, linear
+from sage_core.embedding.ops import linear
 from sage_core.errors import ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -61,12 +60,3 @@ class PairEncoder:
             for rows, first, _ in self._encoder.passes(ids, kinds, first_only=True):
                 result[portion[rows]] = linear(self._encoder.pooled(first), self._head, self._head_name)[:, 0]
         return result
-
-    def token_logits(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Any, Floats]]:
-        """Position, encoding and the head's logits of each token, for each pair, from short to long."""
-        encoded = self._tokenizer.encode_batch(list(pairs))
-        ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
-        for rows, states, starts in self._encoder.passes(ids, kinds):
-            logits = linear(states, self._head, self._head_name)
-            for i, start in zip(rows, starts, strict=True):
-                yield int(i), encoded[i], logits[start : start + len(ids[i])]

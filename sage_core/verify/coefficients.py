@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
-"""Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
+"""Logistic models and thresholds, those of support made by ``training/fit_grounding.py``."""
 
 
 @lru_cache(maxsize=1)

@@ -13,8 +13,7 @@ FOLDER = MINILM.with_name("sage-entailment")
 class Entailment(PairEncoder):
     """Reads a claim, or a question for yes or no, beside a text: a logit above 0 where the text supports it.
 
-    English; no LLM; safe across threads. Trained by ``training/train_entailment.py``; see the model card in
-    its folder.
+    English; no LLM; safe across threads. See the model card in its folder.
 
     Args:
         folder: A model's folder.

@@ -2,8 +2,7 @@
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
 are in the passages) and of rules (another number, denial, names exchanged), to which a small entailment model
-adds its logit. Answerability adds the margin of a small extractive reader. The coefficients are in
-``judge.json``; ``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
+adds its logit. The coefficients are in ``judge.json``; ``training/fit_grounding.py`` makes those of support.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.passages import checked_passages, parse_passages
-from sage_core.verify.reader import Reader
 from sage_core.verify.scoring import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
 from sage_core.verify.words import question_words, says_something, stem_list
 
@@ -76,7 +74,6 @@ class LocalJudge:
         self._lock = threading.Lock()
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
-        self._reader: Reader | None = None
         self._entailment: Entailment | None = None
         self._logits: dict[tuple[str, str], float] = {}
 
@@ -146,7 +143,7 @@ class LocalJudge:
         parsed = parse_passages(passages)
         if not parsed.readable or not is_english(question, _QUESTION_WORDS):
             return None
-        return locate_answer(question, parsed, self.loaded_reader())
+        return locate_answer(question, parsed)
 
     # -- is the answer supported? ------------------------------------------------------------------------
 
@@ -262,13 +259,6 @@ class LocalJudge:
             if self._entailment is None and self.reads:
                 self._entailment = Entailment()
             return self._entailment
-
-    def loaded_reader(self) -> Reader | None:
-        """The reader; None if no model is wanted."""
-        with self._lock:
-            if self._reader is None and self.reads:
-                self._reader = Reader()
-            return self._reader
 
 
 def _has_words(passages: Sequence[str], answer: str) -> bool:

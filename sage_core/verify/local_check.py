@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sage_core._checks import check_float
-from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
@@ -20,57 +18,42 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import claims_of, mark_answer
 from sage_core.verify.passages import Source, checked_passages
-from sage_core.verify.words import NUMBER, YES_NO, question_words, stem_list, stems
+from sage_core.verify.words import NUMBER, YES_NO, question_words, stems
 
 _log = logging.getLogger(__name__)
 
-# Probabilities that ``training/fit_judge.py`` and ``training/fit_grounding.py`` choose on training data.
-ACCEPT_AT = threshold("accept_at")
 SUPPORT_AT = threshold("support_at")
-AGREE_AT = 0.5  # Two readers that agree need less: `benchmarks/feedback_cost.py --sweep`.
-WIDEN_BELOW = threshold("widen_below")
-ADDRESSED = 0.66  # Share of the question's words in a supported answer and its evidence.
+"""Least probability of support that accepts an answer without an LLM: 2% of the unsupported answers of
+dialogue models reach it (BEGIN, graded by people)."""
+ADDRESSED = 0.66  # Share of the question's words in a supported answer and its evidence. By hand.
 # A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
-_SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
 UNANSWERED_BELOW = 0.08
 """Probability that passages answer below which no LLM is asked, where ranking doubts too
 (`benchmarks/empty.py`)."""
 _ABOUT_THE_TEXT = re.compile(
     r"(?i)\b(?:documents?|texts?|files?|pages?|passages?|articles?|papers?|reports?|summar\w+)\b"
 )
-_SAME_ANSWER = 0.5  # Share of the shorter answer's words that both have. By hand.
 
 
 class LocalCritic:
-    """Grades answers with a `LocalJudge`, as ``check`` of `sage_core.feedback.run_loop`.
+    """Grades answers by `check`, as ``check`` of `sage_core.feedback.run_loop`.
 
     Examples:
         >>> critic = LocalCritic("Who eats fish?", lambda s: [], judge=LocalJudge(model=False), alone=True)
         >>> critic.grade(["Seals live in the harbor."], "Bears eat fish.").score < 5
         True
 
-    - The context supports the answer, and answers the question: accepted, 10.
-    - The context does not answer the question: 2, and more context.
-    - In between: None, which asks the LLM; with ``alone`` a grade all the same, 1 plus 9 times the lower of
-      the two probabilities.
-
-    The lower one is the verdict's ``probability``.
+    - An answer that abstains: 1, and more context.
+    - One that the passages contradict: 3 at most, and more context.
+    - One that they support, and that speaks of what was asked: 10.
+    - In between: None, which asks the LLM; with ``alone`` 1 plus 9 times the probability of support.
 
     Args:
         question: The user's question.
         texts: Texts of the passages of a selection, such as ``lambda s: [chunks[i] for i in s.indices]``.
-        judge: Shared by many questions; a new one where None.
+        judge: Shared with the rest of the process where None.
         alone: Never leave a grade to the LLM.
-        accept_at: Least probability of an answer in the context to accept.
-        support_at: Least probability of support to accept an answer of more than a few words. At the default
-            2% of the unsupported answers of dialogue models reach it (BEGIN, graded by people).
-        agree_at: Least probability of an answer in the context to accept a short answer that the judge, which
-            looks for the answer by itself, found too.
-        widen_below: Probability of an answer in the context below which more context is asked for.
-
-    Raises:
-        InputError: For a probability out of its range.
     """
 
     def __init__(
@@ -80,20 +63,9 @@ class LocalCritic:
         *,
         judge: LocalJudge | None = None,
         alone: bool = False,
-        accept_at: float = ACCEPT_AT,
-        support_at: float = SUPPORT_AT,
-        agree_at: float = AGREE_AT,
-        widen_below: float = WIDEN_BELOW,
     ) -> None:
-        check_float("support_at", support_at, minimum=0, maximum=1)
-        if not (0 <= widen_below <= accept_at <= 1 and widen_below <= agree_at <= 1):
-            raise InputError("widen_below, accept_at and agree_at are from 0 to 1, widen_below the least")
         self.judge = judge if judge is not None else shared_judge()
         self.alone = alone
-        self.accept_at = accept_at
-        self.support_at = support_at
-        self.agree_at = agree_at
-        self.widen_below = widen_below
         self._question = question
         self._texts = texts
 
@@ -104,54 +76,31 @@ class LocalCritic:
     def grade(self, passages: Sequence[str], answer: str) -> Verdict | None:
         """As a call, for passages."""
         if abstains(answer):
-            return self._verdict(1, 1, "the answer itself says that more is needed")
-        place = self.judge.locate(self._question, passages)
-        answered = self.judge.answerable(self._question, passages) if place is None else place.probability
-        held = self.judge.supported(self._question, answer, passages)
-        said = (
-            f"P(the passages answer the question) = {_shown(answered)}, "
-            f"P(they support the answer) = {_shown(held)}"
-        )
-        known = [p for p in (answered, held) if p is not None]
-        if answered is not None and answered < self.widen_below:
-            return self._verdict(2, 1, said, known)
-        if place is not None and held is not None:
-            if held >= self.support_at and self._addressed(answer, passages):
-                return self._verdict(10, 0, f"{said}, and it speaks of what was asked", [held])
-            if _is_short(answer):
-                # A name in the passages is not therefore the answer: the judge must have found it too.
-                agreed = held > 0.5 and _agree(answer, place.answer.of(passages[place.passage]))
-                # Where it knows the sentence only, a word of it says less.
-                least = self.accept_at if place.answer == place.sentence else self.agree_at
-                if agreed and place.probability >= least:
-                    return self._verdict(10, 0, f"{said}, and they give the same answer", known)
-            elif place.probability >= self.accept_at and held >= self.support_at:
-                return self._verdict(10, 0, said, known)
+            reason = "the answer itself says that more is needed"
+            return Verdict(1, 1, source=self.judge.name, reason=reason)
+        verdict = check(self._question, passages, answer, judge=self.judge)
+        if verdict.vetoed_by:
+            return verdict
+        sure = verdict.accepted and (verdict.probability or 0.0) >= SUPPORT_AT
+        if sure and self._addressed(answer, verdict, passages):
+            return replace(verdict, score=10, reason=f"{verdict.reason}, and it speaks of what was asked")
         if not self.alone:
             return None
-        if not known:
-            return self._verdict(5, 0, "the local judge is unsure: not English, or too long to read")
-        return self._verdict(
-            1 + 9 * min(known), 1 if answered is not None and answered < 0.5 else 0, said, known
-        )
+        if verdict.probability is None:
+            return replace(
+                verdict, score=5, reason="the local judge is unsure: not English, or too long to read"
+            )
+        return replace(verdict, adjust=int(verdict.probability < 0.5))
 
-    def _addressed(self, answer: str, passages: Sequence[str]) -> bool:
-        """Whether a supported answer and its evidence hold the question's words, and a number it asks for.
-
-        Of a few words, the answer itself: what stands beside them in the passages may be about another thing.
-        """
+    def _addressed(self, answer: str, verdict: Verdict, passages: Sequence[str]) -> bool:
+        """Whether a supported answer and its evidence hold the question's words, and a number it asks for."""
         asked = question_words(self._question)
-        claims = [] if _is_short(answer) else self.judge.grounding(answer, passages)
         evidence = [
-            c.evidence.of(passages[c.passage]) for c in claims if c.evidence and c.passage is not None
+            m.evidence.of(passages[m.passage]) for m in verdict.marks if m.evidence and m.passage is not None
         ]
         plain = asked - {NUMBER}
         held = plain & stems(" ".join([answer, *evidence]))
         return len(held) >= ADDRESSED * len(plain) and (NUMBER not in asked or NUMBER in stems(answer))
-
-    def _verdict(self, score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
-        least = round(min(known), 4) if known else None
-        return Verdict(round(score, 1), adjust, source=self.judge.name, reason=reason, probability=least)
 
 
 def local_check(
@@ -321,18 +270,3 @@ def check(
 
 def _denied(mark: AnswerMark) -> str:
     return f"“{mark.text.strip()}”: {mark.reason}"
-
-
-def _is_short(answer: str) -> bool:
-    """Whether an answer is a name, a number or a few words rather than a sentence."""
-    return len(stem_list(answer)) < _SHORT_ANSWER
-
-
-def _agree(answer: str, located: str) -> bool:
-    """Whether two short answers share at least half of the words of the shorter one."""
-    own, other = set(stem_list(answer)), set(stem_list(located))
-    return bool(own and other) and len(own & other) >= _SAME_ANSWER * min(len(own), len(other))
-
-
-def _shown(probability: float | None) -> str:
-    return "unknown" if probability is None else f"{probability:.2f}"

@@ -13,7 +13,7 @@ from sage_train.folders import save_folder
 from sage_core.embedding.encoder import WORDS, Encoder, load_encoder, mean_of_texts
 from sage_core.embedding.minilm import WEIGHTS
 from sage_core.errors import ModelError
-from sage_core.verify.reader import FOLDER
+from sage_core.verify.entailment import FOLDER
 
 VOCABULARY = 30_522
 CONFIG = {

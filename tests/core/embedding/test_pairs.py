@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sage_core.verify.entailment import Entailment
-from sage_core.verify.reader import Reader
 
 PAIRS = [
     (question, text)
@@ -24,13 +23,3 @@ def test_logits_come_in_the_order_of_the_pairs(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(together, model.logits(PAIRS), atol=1e-4)
     np.testing.assert_allclose(together, [model.logits([pair])[0] for pair in PAIRS], atol=1e-4)
     assert model.logits([]).shape == (0,)
-
-
-def test_every_token_has_its_logits() -> None:
-    model = Reader()
-    together = {i: logits for i, _, logits in model.token_logits(PAIRS)}
-    assert sorted(together) == list(range(len(PAIRS)))
-    for i, pair in enumerate(PAIRS):
-        ((_, encoded, alone),) = model.token_logits([pair])
-        assert alone.shape == (len(encoded.ids), 2)
-        np.testing.assert_allclose(together[i], alone, atol=1e-4)

@@ -143,7 +143,6 @@ def test_the_sentence_that_answers_is_found(judge):
     assert found.passage == 0
     sentence = PASSAGES[0][found.sentence.start : found.sentence.end]
     assert sentence.startswith("Construction began in 1923")
-    assert found.sentence.start <= found.answer.start < found.answer.end <= found.sentence.end
     other = judge.locate("How many lives of workers did the construction cost?", PASSAGES[1:])
     assert other.probability < found.probability
 
@@ -187,24 +186,16 @@ def drive(answer, passages=PASSAGES, **settings):
     return result, asked
 
 
-def test_auto_widens_without_a_call_where_the_context_is_about_something_else():
-    seals = ["Seals sleep on rocks.", "They like the afternoon sun very much."]
-    result, asked = drive("In 1932.", seals, critic="auto", max_rounds=1)
-    assert asked == [] and "P(" in result.verdict.reason
-    assert (result.verdict.source, result.verdict.adjust) == ("local judge", 1)
-
-
 def test_auto_asks_the_llm_where_it_is_unsure():
-    settings = {"judge": LocalJudge(model=False), "accept_at": 1.0, "widen_below": 0.0}
-    check = LocalCritic(QUESTION, lambda s: PASSAGES, **settings)
-    assert check(select([0.9], min_k=1), "It was opened in 1932.") is None
+    check = LocalCritic(QUESTION, lambda s: PASSAGES, judge=LocalJudge(model=False))
+    assert check(select([0.9], min_k=1), "Sailors cheered as it was made ready in spring.") is None
+    assert check(select([0.9], min_k=1), "It was opened in 1947.").vetoed_by
+    accepted = check(select([0.9], min_k=1), "The Kestrel Bridge was opened in 1932 by Jack Lang.")
+    assert accepted.score == 10 and accepted.accepted
     assert drive("Der Bau wurde nach vielen Jahren endlich eröffnet, sagt die Chronik.", critic="auto")[1]
     assert local_check(FeedbackConfig(veto="off"), QUESTION, lambda s: []) is None, (
         "only where it is asked for"
     )
-    for wrong in ("accept_at", "agree_at"):
-        with pytest.raises(InputError, match=wrong):
-            LocalCritic(QUESTION, lambda s: [], widen_below=0.5, **{wrong: 0.1})
 
 
 @pytest.mark.parametrize(
@@ -228,25 +219,11 @@ def test_without_a_call_left_auto_does_not_ask():
 FOOTBRIDGE = ["The footbridge is closed in winter. It was built of oak in 1871.", "Seals sleep on the rocks."]
 
 
-def test_a_short_answer_that_the_judge_finds_too_is_accepted():
-    judge = LocalJudge(model=True)
-    question = "When was the footbridge built?"
-    found = judge.locate(question, FOOTBRIDGE)
-
-    def graded(answer, agree_at):
-        critic = LocalCritic(question, lambda s: [], judge=judge, accept_at=1.0, agree_at=agree_at)
-        return critic.grade(FOOTBRIDGE, answer)
-
-    assert graded("1871", found.probability).score == 10
-    assert graded("1871", found.probability + 1e-6) is None
-    assert graded("In winter", found.probability) is None
-
-
 def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
     judge = LocalJudge(model=True)
     question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
     LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
-    monkeypatch.setattr(judge, "loaded_reader", lambda: pytest.fail("the model was asked again"))
+    monkeypatch.setattr(Entailment, "logits", lambda *_: pytest.fail("the model was asked again"))
     assert [m.passage for m in mark_answer(answer, FOOTBRIDGE, question=question, judge=judge)] == [0]
     assert judge.locate(question, FOOTBRIDGE) is not None
 
@@ -327,8 +304,6 @@ def test_a_row_of_a_table_answers_together_with_its_header(judge, question, quot
     assert found.quote == quote
     row = found.sentence.of(SURVEY[1]).replace("\\|", "|")
     assert row.startswith(f"| {quote.split(';')[0].split(': ')[1]} |")
-    if judge.reads:
-        assert found.answer.of(SURVEY[1]) == found.marked.of(quote) == answer
     (claim,) = judge.grounding(quote, SURVEY)
     assert claim.passage == 1
     assert claim.probability > 0.5
@@ -352,8 +327,6 @@ TABLES = [
 def test_the_heading_above_a_table_says_which_table_it_is(judge, question, quote):
     found = judge.locate(question, TABLES)
     assert found.quote == quote
-    if judge.reads:
-        assert found.probability > 0.7 and found.marked.of(quote) == quote.rpartition(": ")[2]
 
 
 SHORT = [
