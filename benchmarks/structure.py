@@ -7,8 +7,8 @@ a table, an item with what is below it, a heading with the beginning of its text
 would have fitted into a chunk of ``--size`` tokens, which is the limit of every splitter (by our counter).
 With ``--join`` the documents of a kind are one file. Headings: how many that begin a unit are the end
 of a chunk. Sections: the share of marked sections that begin a chunk. Mixed: chunks with two subjects,
-such as the letters of two writers. The rules of our segmenter were written with 98 of the 129 documents
-at hand; ``--held-out`` takes the 31 others, whose marks were set before anything was run on them.
+such as the letters of two writers. The rules of our segmenter were written with 97 of the 127 documents
+at hand; ``--held-out`` takes the 30 others, whose marks were set before anything was run on them.
 ``--documents`` takes the files of a pattern. Packages that are not installed (semchunk, chonkie, docling) are
 left out and named. Docling reads the documents as Markdown.
 """

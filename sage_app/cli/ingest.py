@@ -78,7 +78,7 @@ def ingest(
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
 
-    Folders are searched for text, Markdown, RST, AsciiDoc, HTML, Word and PDF files. Other types are left out
+    Folders are searched for text, Markdown, RST, HTML, Word and PDF files. Other types are left out
     and counted, hidden files left out; a file that you name is read whatever its suffix. Run it again
     whenever documents change: files with the same content are skipped, changed ones replaced, and those that
     are gone from PATH are removed. An interrupted run loses nothing; the next one finishes it.

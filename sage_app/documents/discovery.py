@@ -14,14 +14,13 @@ from sage_core.errors import InputError
 from sage_core.paths import TEXT_HINT, PathArgument, as_path, kind_of
 
 Kind = Literal[
-    "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
+    "text", "markdown", "rst", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
     "xlsx", "pptx", "epub", "odt", "rtf",
 ]  # fmt: skip
 
 _SUFFIXES: dict[Kind, str] = {
-    "text": ".txt .text",
+    "text": ".txt .text .adoc .asciidoc .asc",
     "rst": ".rst .rest",
-    "asciidoc": ".adoc .asciidoc .asc",
     "markdown": ".md .markdown .mdx",
     "html": ".html .htm .xhtml",
     "pdf": ".pdf",

@@ -1,6 +1,6 @@
 """Reading documents: what kind a file is, and its text. `sage_app.documents.discovery` finds them.
 
-Plain text, Markdown, AsciiDoc, code and JSON with line breaks are handed on as they stand in the file: no
+Plain text, Markdown, code and JSON with line breaks are handed on as they stand in the file: no
 newline is translated and nothing is stripped but a byte order mark. Every other kind is rewritten as Markdown
 or, minified JSON, with line breaks: a file of reStructuredText as a whole where it has a table, with LF for
 CRLF. Offsets of chunks are always offsets into `Document.text`.
@@ -55,7 +55,6 @@ _MARKUPS: dict[Kind, Markup] = {
     "text": "auto",
     "markdown": "markdown",
     "rst": "rst",
-    "asciidoc": "asciidoc",
     "notebook": "markdown",
 }
 

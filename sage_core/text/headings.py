@@ -1,6 +1,6 @@
 """Headings of a text and the path of headings above any place in it.
 
-Marked headings (Markdown, reStructuredText, AsciiDoc, MediaWiki) are found by the rules of their language.
+Marked headings (Markdown, reStructuredText) are found by the rules of their language.
 Text without marks (plain text, text from a PDF) has numbered headings, chapters, lines in capitals and short
 lines that stand alone; these are taken only where their surroundings agree. Linear in the text.
 """
@@ -30,7 +30,7 @@ from sage_core.text.lines import (
 )
 from sage_core.text.mail import messages
 
-Markup = Literal["auto", "markdown", "rst", "asciidoc", "plain"]
+Markup = Literal["auto", "markdown", "rst", "plain"]
 """What the headings of a text look like. ``auto`` finds out; ``plain`` looks for unmarked headings only."""
 
 MAX_HEADING_CHARS = 200
@@ -68,13 +68,13 @@ def find_headings(text: str, markup: Markup = "auto") -> list[Heading]:
     Args:
         text: The text.
         markup: Its language. ``auto`` takes Markdown headings where there are any, else those of
-            reStructuredText, AsciiDoc or MediaWiki, else unmarked ones.
+            reStructuredText, else unmarked ones.
 
     Raises:
         InputError: For a ``markup`` that is not known.
     """
-    if markup not in ("auto", "markdown", "rst", "asciidoc", "plain"):
-        raise InputError(f"markup is auto, markdown, rst, asciidoc or plain, not {markup!r}")
+    if markup not in ("auto", "markdown", "rst", "plain"):
+        raise InputError(f"markup is auto, markdown, rst or plain, not {markup!r}")
     lines = read_lines(text)
     headings = headings_of(text, lines, markup) if text else []
     return _with_messages(text, unquoted(lines), headings) if markup == "auto" else headings
@@ -98,8 +98,6 @@ def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> li
         return _markdown(text, lines, strict=False)
     if markup == "rst":
         return _rst(lines)
-    if markup == "asciidoc":
-        return _asciidoc(lines)
     if markup == "plain":
         return _plain(lines)
     return _marked(text, lines) or _plain(lines)
@@ -110,8 +108,6 @@ def _marked(text: str, lines: Sequence[Line]) -> list[Heading]:
     marked = _markdown(text, lines, strict=True)
     if any(text[h.start] in "#<" for h in marked):
         return marked
-    if _ASCIIDOC_SIGN.search(text) and (asciidoc := _asciidoc(lines)):
-        return asciidoc
     return (_rst(lines) if _RST_SIGN.search(text) else []) or marked
 
 
@@ -478,53 +474,6 @@ def _rst(lines: Sequence[Line]) -> list[Heading]:
             words = _ROLE.sub(r"\1", title.text)
             headings += _heading(start, line.end, level, words)
     return headings
-
-
-# --- AsciiDoc and MediaWiki --------------------------------------------------------
-
-_ASCIIDOC_SIGN = re.compile(r"^={1,6}(?:[ \t]+[^\s=]|[^\s=][^\n]*[^\s=]={2,6}[ \t\r]*$)", re.MULTILINE)
-_EQUALS = re.compile(r"(={1,6})[ \t]*(?==*[^=\s])(.*?)[ \t]*(={0,6})\Z")
-_DELIMITER = re.compile(r"(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|`{3,}|~{4,}|--|[|,:!]===)\S*\Z")
-_TWO_LINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
-
-
-def _asciidoc(lines: Sequence[Line]) -> list[Heading]:
-    headings: list[Heading] = []
-    block = ""
-    for index, line in enumerate(lines):
-        if block:
-            if line.text == block:
-                block = ""
-            continue
-        if line.indent:
-            continue
-        short = len(line.text) <= 2 * MAX_HEADING_CHARS  # no pattern meets a line of any length
-        if short and line.text[0] == "=" and line.spaced and (mark := _EQUALS.match(line.text)):
-            spaced = line.text[len(mark.group(1)) : len(mark.group(1)) + 1].isspace()
-            if spaced or mark.group(3) == mark.group(1):  # "==Ferry==" is MediaWiki
-                headings += _heading(line.start, line.end, len(mark.group(1)), mark.group(2))
-                continue
-        if line.text[0] == "#" and line.spaced and (mark := ATX.match(line.text)):
-            headings += _heading(line.start, line.end, len(mark.group(1)), line.text[mark.end() :])
-            continue
-        title = lines[index - 1] if index and not line.spaced else None
-        # Two lines of nearly the same length are a title and its underline, not the start of a block.
-        if title is not None and _is_two_line_title(title, line):
-            headings += _heading(title.start, line.end, _TWO_LINE_LEVELS[line.text[0]], title.text)
-            continue
-        if mark := _DELIMITER.match(line.text):
-            block = mark.group(1) if mark.group(1)[0] in "`" else line.text
-    return headings
-
-
-def _is_two_line_title(title: Line, line: Line) -> bool:
-    return (
-        title.spaced
-        and not title.indent
-        and title.text[0].isalnum()
-        and ruler(line.text, _PUNCTUATION) in _TWO_LINE_LEVELS
-        and abs(len(title.text) - len(line.text)) <= 2
-    )
 
 
 # --- Text without marks ------------------------------------------------------------

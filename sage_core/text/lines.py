@@ -37,7 +37,7 @@ ITEM = re.compile(
 CONTENTS_ENTRY = re.compile(r"(?:\.{3,}|…|(?:\.\s){3,}|\s{3,}|\t)\s*(?:\d+|[ivxlc]+)\Z")
 """The end of a line of a table of contents."""
 
-# The marks that underline titles in reStructuredText and AsciiDoc; Markdown has the first two.
+# The marks that underline titles in reStructuredText; Markdown has the first two.
 ADORNMENT_MARKS = frozenset("-=~^\"'#*+.:_`")
 _MARKED = frozenset("#|=_~`([.0123456789ivxIVX" + BULLETS)
 _LINES_TOGETHER = 1_000_000  # characters that are split into lines at a time

@@ -29,8 +29,6 @@ _MARKUPS: dict[str, Markup] = {
     ".mdx": "markdown",
     ".rst": "rst",
     ".rest": "rst",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
 }
 # "#" begins a comment there, and a short line is no heading.
 _CODE = re.compile(

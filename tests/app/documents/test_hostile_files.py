@@ -67,7 +67,7 @@ def test_any_bytes_give_a_document_or_an_error_of_ours(data: bytes, suffix: str)
         logging.disable(logging.NOTSET)
 
 
-@given(st.text(max_size=300), st.sampled_from([".txt", ".md", ".rst", ".adoc"]))
+@given(st.text(max_size=300), st.sampled_from([".txt", ".md", ".rst"]))
 def test_text_comes_through_as_it_is(text: str, suffix: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     try:
@@ -83,7 +83,6 @@ UNITS = {
     ".txt": "1. Dues\n\nEvery vessel pays at the office on the quay before it leaves.\n\n",
     ".md": "# Dues\n\n- a\n- b\n\n> c\n\n| a |\n|---|\n\n```\nx\n```\n\nText\n----\n\n",
     ".rst": "Dues\n----\n\n.. note::\n\n   Text.\n\n",
-    ".adoc": "== Dues\n\n----\nx\n----\n\nText.\n\n",
     ".html": "<section class='a nav'><h2>Dues</h2><ul><li>a<li>b</ul><table><tr><td>a<td>b</table><pre>x</pre><p>c</section>",
 }
 

@@ -105,7 +105,6 @@ def table(size: int) -> bytes:
 FILES: dict[str, Callable[[int], bytes]] = {
     ".txt": prose,
     ".md": prose,
-    ".adoc": prose,
     ".py": prose,
     ".rst": table,
     ".html": lambda size: "".join(f"<p>{text}</p>" for text in sentences(size)).encode(),
