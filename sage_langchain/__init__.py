@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.grounding import SageGrounding, marks_of
-    from sage_langchain.inspection import ainspect, inspect, inspect_many
+    from sage_langchain.inspection import ainspect, inspect
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
@@ -32,7 +32,6 @@ __all__ = [
     "ainspect",
     "create_sage_chain",
     "inspect",
-    "inspect_many",
     "marks_of",
 ]
 
@@ -41,7 +40,7 @@ _HOMES = {
     "compressor": "SageCompressor",
     "embeddings": "MiniLMEmbeddings",
     "grounding": "SageGrounding marks_of",
-    "inspection": "ainspect inspect inspect_many",
+    "inspection": "ainspect inspect",
     "retriever": "SageRetriever",
     "scored_search": "ScoredVectorStoreRetriever",
     "text_splitter": "SageTextSplitter",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
-    from sage_llamaindex.inspection import ainspect, inspect, inspect_many
+    from sage_llamaindex.inspection import ainspect, inspect
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
@@ -35,7 +35,6 @@ __all__ = [
     "ainspect",
     "feedback_of",
     "inspect",
-    "inspect_many",
     "marks_of",
     "verdict_of",
 ]
@@ -45,7 +44,7 @@ _HOMES = {
     "evaluator": "LocalContextRelevancyEvaluator LocalFaithfulnessEvaluator",
     "events": "SageFeedbackEvent",
     "grounded": "SageGroundedEngine verdict_of",
-    "inspection": "ainspect inspect inspect_many",
+    "inspection": "ainspect inspect",
     "node_parser": "SageNodeParser",
     "postprocessor": "SageNodePostprocessor",
     "query_engine": "SageQueryEngine feedback_of marks_of",

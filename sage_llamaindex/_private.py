@@ -50,15 +50,6 @@ def limits_of(retriever: BaseRetriever) -> dict[str, Any]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def without_filters(retriever: Any) -> Any:
-    """A copy that finds what its filters hide; None if it has no filters."""
-    if getattr(retriever, "_filters", None) is None:
-        return None
-    made = copy.copy(retriever)
-    made._filters = None
-    return made
-
-
 def follow_new_nodes(retriever: BaseRetriever) -> None:
     """Forget the list of the index's nodes at the moment the retriever was made: later ones are found too."""
     if isinstance(retriever, VectorIndexRetriever):

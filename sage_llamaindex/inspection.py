@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypedDict, overload
+from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -22,13 +22,11 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import BaseSpan
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 from pydantic import Field, PrivateAttr
-from typing_extensions import Unpack
 
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
+from sage_core.inspecting import Inspection, Passage, Record, Recorder
 from sage_core.selection import Selection
-from sage_llamaindex._private import without_filters
 from sage_llamaindex.node_parser import text_counter
 from sage_llamaindex.postprocessor import Ranking
 
@@ -36,29 +34,9 @@ _TAG = "sage_inspect"
 _SETTINGS = ("similarity_top_k", "top_n", "similarity_cutoff", "num_queries")
 
 
-class _Options(TypedDict, total=False):
-    node_postprocessors: Sequence[BaseNodePostprocessor]
-    evidence: str | Sequence[str]
-    top_k: int
-
-
-@overload
 def inspect(
-    retriever: Any, question: str, *, against: None = None, **options: Unpack[_Options]
-) -> Inspection: ...
-@overload
-def inspect(retriever: Any, question: str, *, against: Any, **options: Unpack[_Options]) -> Comparison: ...
-
-
-def inspect(
-    retriever: Any,
-    question: str,
-    *,
-    against: Any = None,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    evidence: str | Sequence[str] = (),
-    top_k: int = TOP_K,
-) -> Inspection | Comparison:
+    retriever: Any, question: str, *, node_postprocessors: Sequence[BaseNodePostprocessor] = ()
+) -> Inspection:
     """What a retriever or engine found, moved, cut and sent for a question.
 
     The steps are those that LlamaIndex's own instrumentation reports, so that any retriever will do.
@@ -74,55 +52,23 @@ def inspect(
     Args:
         retriever: A retriever, query engine or chat engine. It is called once.
         question: The question.
-        against: Another one, for a `Comparison` of both.
         node_postprocessors: Applied to what a retriever returns, in order.
-        evidence: Texts that a good retrieval holds; the result says whether they were sent.
-        top_k: The fixed k that the passages sent are compared with.
 
     Raises:
         InputError: For what is neither a retriever nor an engine.
     """
-    return drive(_compared(retriever, against, question, node_postprocessors, evidence=evidence, top_k=top_k))
+    return drive(_inspected(retriever, question, node_postprocessors))
 
 
 async def ainspect(
-    retriever: Any, question: str, *, against: Any = None, **options: Unpack[_Options]
-) -> Inspection | Comparison:
+    retriever: Any, question: str, *, node_postprocessors: Sequence[BaseNodePostprocessor] = ()
+) -> Inspection:
     """`inspect`, with the coroutines of retrievers, postprocessors and engines."""
-    return await adrive(_compared(retriever, against, question, **options))
-
-
-def inspect_many(
-    retriever: Any, questions: Sequence[str], *, against: Any = None, top_k: int = TOP_K
-) -> Survey:
-    """The questions for which two retrievers differ most, first.
-
-    Args:
-        retriever: As for `inspect`.
-        questions: The questions.
-        against: Another retriever; None: the ``top_k`` best of the first search of ``retriever``.
-        top_k: As for `inspect`.
-    """
-    runs = [inspect(retriever, question, top_k=top_k) for question in questions]
-    others = [r.fixed_k if against is None else inspect(against, r.question, top_k=top_k) for r in runs]
-    return Survey.of(map(Comparison, runs, others))
-
-
-def _compared(
-    retriever: Any,
-    against: Any,
-    question: str,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    **options: Any,
-) -> Steps[Inspection | Comparison]:
-    first = yield from _inspected(retriever, question, node_postprocessors, **options)
-    if against is None:
-        return first
-    return Comparison(first, (yield from _inspected(against, question, node_postprocessors, **options)))
+    return await adrive(_inspected(retriever, question, node_postprocessors))
 
 
 def _inspected(
-    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor], **options: Any
+    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor]
 ) -> Steps[Inspection]:
     if not isinstance(subject, BaseRetriever | BaseQueryEngine | BaseChatEngine):
         raise InputError(
@@ -130,7 +76,7 @@ def _inspected(
             f"{type(subject).__name__}"
         )
     answer = None
-    with _listening() as (recorder, spans):
+    with _listening() as recorder:
         if isinstance(subject, BaseRetriever):
             nodes = yield from Call(subject.retrieve, subject.aretrieve, question)
             for one in postprocessors:
@@ -140,19 +86,11 @@ def _inspected(
             answer = str((yield from Call(subject.chat, subject.achat, question)))
         else:
             answer = str((yield from Call(subject.query, subject.aquery, question)))
-    hidden = yield from Compute(_hidden, spans.searched, question, recorder)
-    return recorder.inspection(
-        question,
-        type(subject).__name__,
-        answer=answer,
-        hidden=hidden,
-        count=text_counter().count,
-        **options,
-    )
+    return recorder.inspection(question, type(subject).__name__, answer=answer, count=text_counter().count)
 
 
 @contextmanager
-def _listening() -> Iterator[tuple[Recorder, _Spans]]:
+def _listening() -> Iterator[Recorder]:
     """Record what the calls within report; those of other threads and tasks have other tags."""
     recorder, run = Recorder(), uuid.uuid4().hex
     spans, prompts = _Spans(recorder, run), _Prompts(recorder=recorder, run=run)
@@ -161,7 +99,7 @@ def _listening() -> Iterator[tuple[Recorder, _Spans]]:
     root.add_event_handler(prompts)
     try:
         with instrument_tags({**active_instrument_tags.get(), _TAG: run}):
-            yield recorder, spans
+            yield recorder
     finally:
         root.span_handlers[:] = [handler for handler in root.span_handlers if handler is not spans]
         root.event_handlers[:] = [handler for handler in root.event_handlers if handler is not prompts]
@@ -189,7 +127,6 @@ class _Spans(BaseSpanHandler[BaseSpan]):
     _run: str = PrivateAttr()
     _given: dict[str, list[Passage]] = PrivateAttr(default_factory=dict)
     _ranking: Ranking | None = PrivateAttr(default=None)
-    searched: list[Any] = Field(default_factory=list)
 
     def __init__(self, recorder: Recorder, run: str) -> None:
         super().__init__()
@@ -223,8 +160,6 @@ class _Spans(BaseSpanHandler[BaseSpan]):
                 self._given[id_] = _passages(given)
                 if isinstance(instance, BaseSynthesizer):
                     self._recorder.sent = self._given[id_]
-            if isinstance(instance, BaseRetriever):
-                self.searched.append(instance)
         return BaseSpan(id_=id_, parent_id=parent_span_id)
 
     def prepare_to_exit_span(
@@ -302,26 +237,15 @@ def _passages(nodes: Sequence[NodeWithScore | BaseNode]) -> list[Passage]:
         text, read = (node.get_content(metadata_mode=mode) for mode in (MetadataMode.NONE, MetadataMode.LLM))
         metadata = node.metadata
         sources = (metadata.get(key) for key in ("file_name", "source", "file_path", "url"))
-        title = " ".join(str(metadata[key]) for key in ("title", "header_path") if metadata.get(key))
+        source = next((str(s) for s in sources if s), "") or node.ref_doc_id or ""
+        titles = (str(metadata[key]) for key in ("title", "header_path") if metadata.get(key))
         passages.append(
             Passage(
                 text,
                 node.node_id,
-                title,
-                next((str(s) for s in sources if s), "") or node.ref_doc_id or "",
-                getattr(node, "start_char_idx", None),
+                " | ".join(dict.fromkeys(filter(None, (source, *titles)))),
                 None if score is None else float(score),
-                prompt="" if read == text else read,
+                "" if read == text else read,
             )
         )
     return passages
-
-
-def _hidden(searched: Sequence[Any], question: str, recorder: Recorder) -> list[Passage]:
-    """What the searches with filters would have found without them."""
-    found = {passage.id for record in recorder.records for passage in record.passages}
-    hidden: dict[str, Passage] = {}
-    for retriever in {id(r): r for r in searched}.values():
-        if (free := without_filters(retriever)) is not None:
-            hidden |= {p.id: p for p in _passages(free.retrieve(question)) if p.id not in found}
-    return list(hidden.values())

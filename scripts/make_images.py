@@ -1,11 +1,7 @@
-"""Make the pictures of the documentation, and put their figures into the pages that show them.
+"""Make the picture of the documentation from the figures of the results.
 
 Usage: python scripts/make_images.py
 
-- `report.png`: what `sage-rag ask --html` makes of the sample documents and a question of the demo, with the
-  defaults. Needs the extras of `make install` and a browser (SAGE_BROWSER, or chromium on the path).
-- `inspect.png`: what `inspect` of LlamaIndex shows of a stock retriever and ours, over one index of the
-  sample documents.
 - `recall.svg`: recall by tokens of context, from the table "Inside LlamaIndex and LangChain" of
   `benchmarks/RESULTS.md`, whose figures the README repeats.
 
@@ -14,16 +10,11 @@ Usage: python scripts/make_images.py
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
-from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-MADE = datetime(2025, 1, 1, 12)
 ROWS = {
     "LlamaIndex stock": "LlamaIndex stock",
     "same index, SageRetriever": "+ SageRetriever",
@@ -38,66 +29,8 @@ ROWS = {
 
 
 def main() -> None:
-    """Make all pictures."""
-    from playwright.sync_api import sync_playwright
-
+    """Make the picture."""
     (IMAGES / "recall.svg").write_text(recall_svg(), encoding="utf-8")
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_program())
-        page = browser.new_page(viewport={"width": 720, "height": 690})
-        for name, shown_in, make in (
-            ("report", "cli", make_report),
-            ("inspect", "llamaindex", make_inspection),
-        ):
-            alt, file = make(Path(scratch))
-            page.goto(file.as_uri())
-            page.screenshot(path=str(IMAGES / f"{name}.png"))
-            page_file = ROOT / "docs" / f"{shown_in}.md"
-            picture = re.compile(rf"!\[[^\]]*\]\(images/{name}\.png\)")
-            text = picture.sub(f"![{alt}](images/{name}.png)", page_file.read_text(encoding="utf-8"))
-            page_file.write_text(text, encoding="utf-8")
-        browser.close()
-
-
-def make_report(folder: Path) -> tuple[str, Path]:
-    """What the picture shows, with its figures, and the page that `sage-rag ask --html` writes."""
-    from sage_app import Sage
-    from sage_app.cli.demo import QUESTIONS, documents_folder
-    from sage_app.rendering.html import answer_report
-
-    with Sage(folder / "store") as sage:
-        sage.ingest(documents_folder())
-        answer = sage.ask(QUESTIONS[0][1])
-    report = folder / "report.html"
-    report.write_text(answer_report(answer, made=MADE), encoding="utf-8")
-    verdict = answer.feedback.verdict
-    likely = f"{verdict.probability:.0%} likely right, " if verdict and verdict.probability else ""
-    sent = f"{len(answer.sources)} of {len(answer.retrieval.candidates)} passages, {answer.tokens} tokens"
-    return f"A report: the answer, {likely}with the sentence it is from; {sent} sent", report
-
-
-def make_inspection(folder: Path) -> tuple[str, Path]:
-    """What the picture shows, with its figures, and the page of `inspect` with a stock retriever and ours."""
-    from llama_index.core import Document, VectorStoreIndex
-
-    from sage_app.cli.demo import QUESTIONS, documents_folder
-    from sage_app.documents import read_document
-    from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageRetriever, inspect
-
-    documents = [
-        Document(text=read_document(path).text, metadata={"file_name": path.name})
-        for path in sorted(documents_folder().iterdir())
-    ]
-    nodes = SageNodeParser().get_nodes_from_documents(documents)
-    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
-    stock, ours = index.as_retriever(similarity_top_k=4), SageRetriever.from_index(index)
-    found = inspect(stock, QUESTIONS[2][1], against=ours)
-    alone = len(found.only_second), len(found.only_first)
-    page = found.save(folder / "inspect.html")
-    return (
-        f"Two retrievers compared: {alone[0]} passages only ours sends, {alone[1]} only the stock one",
-        page,
-    )
 
 
 def results() -> dict[str, list[float]]:
@@ -151,15 +84,6 @@ def recall_svg() -> str:
 <text x="400" y="335" class="middle">tokens of context; the ring is what is sent by default</text>
 </svg>
 """
-
-
-def browser_program() -> str:
-    """The browser on this machine."""
-    for name in (os.environ.get("SAGE_BROWSER", ""), "chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
-    raise SystemExit("no browser: install chromium, or name one in SAGE_BROWSER")
 
 
 if __name__ == "__main__":

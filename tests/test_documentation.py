@@ -116,16 +116,6 @@ def test_the_page_on_others_counts_what_the_splitters_make():
     assert {name: told.get(name) for name in made} == made
 
 
-@pytest.mark.slow
-@pytest.mark.docs
-def test_pictures_show_what_the_defaults_give(tmp_path):
-    """`python scripts/make_images.py` puts them right."""
-    alt, _ = make_images.make_report(tmp_path)
-    assert f"![{alt}](images/report.png)" in (ROOT / "docs" / "cli.md").read_text("utf-8")
-    alt, _ = make_images.make_inspection(tmp_path)
-    assert f"![{alt}](images/inspect.png)" in (ROOT / "docs" / "llamaindex.md").read_text("utf-8")
-
-
 def test_readme_and_picture_have_the_figures_of_the_results():
     """`python scripts/make_images.py` makes the picture; the table of the README is by hand."""
     assert (ROOT / "docs/images/recall.svg").read_text("utf-8") == make_images.recall_svg()

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache, partial
-from html import escape
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -34,7 +33,6 @@ from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.errors import InputError, SageError, StoreError
-from sage_core.inspecting.page import whole_page
 from sage_core.ranking.named import HYBRID, NONE
 
 if TYPE_CHECKING:
@@ -144,10 +142,12 @@ def inspector(name: str) -> Callable[[str], str]:
         raise InputError(f"--retriever {name}: {error}; name it as my_app:retriever") from error
 
     def inspected(question: str) -> str:
+        from sage_app.rendering.html.views import fragment
+
         problem: SageError = InputError("no adapter of LlamaIndex or LangChain is installed")
         for entry in entry_points(group="sage_rag.inspectors"):
             try:
-                return str(entry.load()(found, question)._repr_html_())
+                return fragment(entry.load()(found, question))
             except SageError as error:
                 problem = error
         raise problem
@@ -469,13 +469,17 @@ class _JsonEndpoint:
         """A form, and below it what was done with the question in it."""
         from starlette.responses import HTMLResponse
 
+        from sage_app.rendering.html.markup import Markup, tag
+        from sage_app.rendering.html.page import page
+
         question = request.query_params.get("question", "")[:MOST_QUESTION]
-        field = f'<input name="question" size="60" value="{escape(question)}"><button>Inspect</button>'
+        field = tag("input", name="question", size=60, value=question)
         shown = await self._done(partial(work, question)) if question.strip() else None
         if shown is not None and shown.status_code != 200:
             return shown
         below = "" if shown is None else str(json.loads(bytes(shown.body)))
-        return HTMLResponse(whole_page("sage-rag inspector", f"<form>{field}</form>{below}"))
+        form = tag("form", field, tag("button", "Inspect"))
+        return HTMLResponse(page("sage-rag inspector", form, Markup(below), policy=INSPECT_POLICY))
 
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response

@@ -1,19 +1,6 @@
-"""What a retriever did with a question: plain data, one page, one text; made by `inspect` of the adapters."""
+"""What a retriever did with a question, as plain data and one text; made by `inspect` of the adapters."""
 
-from sage_core.inspecting.compare import Comparison, Survey
-from sage_core.inspecting.record import Inspection, Record, Recorder
-from sage_core.inspecting.steps import TOP_K, Mark, Passage, Step
-from sage_core.inspecting.traces import inspection_of_spans
+from sage_core.inspecting.record import Record, Recorder
+from sage_core.inspecting.steps import Inspection, Passage, Step
 
-__all__ = [
-    "TOP_K",
-    "Comparison",
-    "Inspection",
-    "Mark",
-    "Passage",
-    "Record",
-    "Recorder",
-    "Step",
-    "Survey",
-    "inspection_of_spans",
-]
+__all__ = ["Inspection", "Passage", "Record", "Recorder", "Step"]

@@ -1,73 +1,14 @@
-"""Collects the steps of a question from a framework's callbacks, and shows or stores them."""
+"""Collects the steps of a question from what a framework's callbacks report."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from sage_core.errors import InputError
-from sage_core.inspecting import page
-from sage_core.inspecting.steps import TOP_K, Mark, Passage, Run, Step
+from sage_core.inspecting.steps import Inspection, Passage, Step
 from sage_core.text.tokens import get_counter
 from sage_core.verify import mark_answer
-
-
-class Inspection(Run):
-    """What a retriever, engine or chain did with one question. Made by ``inspect`` of the adapters.
-
-    A notebook shows it; ``print(inspection.text)`` is for a terminal. Its fields are those of `Run`.
-    """
-
-    __slots__ = ()
-
-    @property
-    def text(self) -> str:
-        """All of it as plain text for a terminal."""
-        return page.text_of(self)
-
-    def _repr_html_(self) -> str:
-        return page.html_of(self)
-
-    def save(self, path: str | Path) -> Path:
-        """Write one HTML file without scripts; with the suffix ``.json`` a file for `load`."""
-        if Path(path).suffix == ".json":
-            return page.write(path, json.dumps(asdict(self), ensure_ascii=False))
-        return page.write(path, page.whole_page(self.question, page.html_of(self)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Inspection:
-        """A saved inspection, read without the index it was made over.
-
-        Raises:
-            InputError: Where there is no such file, or it holds something else.
-        """
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls.from_dict(data)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(
-                f"{path} is no saved inspection (inspection.save('run.json')): {error}"
-            ) from None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Inspection:
-        """An inspection from ``dataclasses.asdict`` of one."""
-        steps = [
-            {**s, "passages": _passages(s["passages"]), "incoming": tuple(s["incoming"])}
-            for s in data["steps"]
-        ]
-        lists = {name: tuple(data[name]) for name in ("prompts", "evidence")}
-        lists |= {name: _passages(data[name]) for name in ("sent", "hidden")}
-        marks = tuple(Mark(**mark) for mark in data["marks"])
-        return cls(**{**data, **lists, "steps": tuple(Step(**s) for s in steps), "marks": marks})
-
-
-def _passages(rows: Iterable[Mapping[str, Any]]) -> tuple[Passage, ...]:
-    return tuple(Passage(**row) for row in rows)
 
 
 @dataclass(slots=True)
@@ -118,9 +59,6 @@ class Recorder:
         subject: str,
         *,
         answer: str | None = None,
-        hidden: Sequence[Passage] = (),
-        evidence: str | Sequence[str] = (),
-        top_k: int = TOP_K,
         count: Callable[[str], int] | None = None,
     ) -> Inspection:
         """What was collected, the passages numbered and counted, the answer marked.
@@ -129,32 +67,15 @@ class Recorder:
             question: The question.
             subject: What was asked.
             answer: Its answer; None of a retriever.
-            hidden: What filters hid.
-            evidence: Texts that a good retrieval holds.
-            top_k: The fixed k to compare with.
             count: Tokens of a text; None for the bundled counter.
         """
         numbered = _Numbers(count or get_counter("bert").count)
         steps = tuple(self._steps(question, numbered))
         last = steps[-1].passages if steps else ()
         sent = last if self.sent is None else numbered.of(self.sent)
-        marks = (
-            mark_answer(answer, [p.prompt or p.text for p in sent], question=question)
-            if answer and sent
-            else ()
-        )
-        return Inspection(
-            question,
-            subject,
-            steps,
-            sent,
-            tuple(self.prompts),
-            answer,
-            tuple(Mark(m.text, m.support, m.passage, m.reason) for m in marks),
-            numbered.of(hidden),
-            (evidence,) if isinstance(evidence, str) else tuple(evidence),
-            top_k,
-        )
+        read = [p.prompt or p.text for p in sent]
+        marks = mark_answer(answer, read, question=question) if answer and sent else ()
+        return Inspection(question, subject, steps, sent, tuple(self.prompts), answer, marks)
 
     def _steps(self, question: str, numbered: _Numbers) -> Iterable[Step]:
         inside: dict[str | None, list[Record]] = {}
@@ -206,7 +127,8 @@ class _Numbers:
     def of(self, passages: Iterable[Passage]) -> tuple[Passage, ...]:
         numbered = []
         for passage in passages:
-            keys = [key for key in (passage.id and f"id {passage.id}", f"text {passage.key}") if key]
+            text = " ".join(passage.text.split())
+            keys = [key for key in (passage.id and f"id {passage.id}", f"text {text}") if key]
             known = [self._known[key] for key in keys if key in self._known]
             number = known[0] if known else len({*self._known.values()}) + 1
             self._known.update(dict.fromkeys(keys, number))

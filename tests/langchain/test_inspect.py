@@ -1,8 +1,6 @@
 """`inspect` over what LangChain itself offers: real embeddings, no part of ours."""
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from sage_core.errors import InputError
-from sage_core.inspecting import Inspection, inspection_of_spans
+from sage_core.inspecting import Inspection
 from sage_langchain import (
     MiniLMEmbeddings,
     SageCompressor,
@@ -25,7 +23,6 @@ from sage_langchain import (
     ainspect,
     create_sage_chain,
     inspect,
-    inspect_many,
 )
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import grade
@@ -64,24 +61,13 @@ def steps(found: Inspection) -> list[str]:
     return [step.name for step in found.steps]
 
 
-def test_vector_search_has_the_scores_that_langchain_drops(store: InMemoryVectorStore) -> None:
-    found = inspect(store.as_retriever(search_kwargs={"k": 3}), QUESTION, evidence=EVIDENCE, top_k=2)
-    assert steps(found) == ["VectorStoreRetriever"]
-    assert found.steps[0].settings == "search_type=similarity, k=3"
-    scored = store.similarity_search_with_score(QUESTION, k=3)
-    assert [p.text for p in found.sent] == [d.page_content for d, _ in scored]
-    assert [p.score for p in found.sent] == pytest.approx([s for _, s in scored])
-    assert "words: ferry, leave" in found.reasons(found.steps[0])[0]
-    assert found.holds(EVIDENCE) and len(found.fixed_k.sent) == 2
-
-
-def test_mmr_keeps_its_order_beside_the_scores(store: InMemoryVectorStore) -> None:
-    retriever = store.as_retriever(search_type="mmr", search_kwargs={"k": 4, "lambda_mult": 0.1})
+@pytest.mark.parametrize("search_type", ["similarity", "mmr"])
+def test_vector_search(store: InMemoryVectorStore, search_type: str) -> None:
+    retriever = store.as_retriever(search_type=search_type, search_kwargs={"k": 3})
     found = inspect(retriever, QUESTION)
-    assert found.steps[0].settings.startswith("search_type=mmr, k=4")
+    assert steps(found) == ["VectorStoreRetriever"] and "3 found" in found.steps[0].title
     assert [p.text for p in found.sent] == [d.page_content for d in retriever.invoke(QUESTION)]
-    scores = [p.score for p in found.sent]
-    assert None not in scores and scores != sorted(scores, reverse=True)  # type: ignore[type-var]
+    assert EVIDENCE in found.text and "island.md | Island" in found.text
 
 
 def test_ensemble_shows_each_search_and_what_moved(
@@ -96,7 +82,6 @@ def test_ensemble_shows_each_search_and_what_moved(
     assert steps(found) == ["VectorStoreRetriever", "BM25Retriever", "EnsembleRetriever"]
     last = found.steps[-1]
     assert len(last.incoming) == 5 and {p.number for p in last.passages} == {*last.incoming}
-    assert found.steps[1].passages[0].score is None  # no similarity is made up for a search by words
 
 
 def test_ensemble_of_stores(store: InMemoryVectorStore, embeddings: MiniLMEmbeddings) -> None:
@@ -105,7 +90,8 @@ def test_ensemble_of_stores(store: InMemoryVectorStore, embeddings: MiniLMEmbedd
     both = ensemble(retrievers=[s.as_retriever(search_kwargs={"k": 2}) for s in (store, other)])
     found = inspect(both, QUESTION)
     assert steps(found) == ["VectorStoreRetriever", "VectorStoreRetriever", "EnsembleRetriever"]
-    assert len(found.steps[-1].passages) == len(found.candidates) < 4  # the same text has one number
+    numbers = {p.number for step in found.steps for p in step.passages}
+    assert len(found.steps[-1].passages) == len(numbers) < 4  # the same text has one number
 
 
 def test_multi_query_shows_the_questions_it_made(store: InMemoryVectorStore) -> None:
@@ -116,9 +102,6 @@ def test_multi_query_shows_the_questions_it_made(store: InMemoryVectorStore) -> 
     asked = [s.question for s in found.steps if s.name == "VectorStoreRetriever"]
     assert asked == ["timetable of the ferry", "price of tickets"]
     assert steps(found)[-1] == "MultiQueryRetriever"
-    price = found.steps[1].passages[0]
-    scored = {d.page_content: s for d, s in store.similarity_search_with_score(asked[1], k=6)}
-    assert price.score == pytest.approx(scored[price.text])
     assert len(found.prompts) == 1 and QUESTION in found.prompts[0]
 
 
@@ -131,10 +114,8 @@ def test_parent_documents_say_which_parts_led_to_them(embeddings: MiniLMEmbeddin
     )
     retriever.add_documents([Document(" ".join(TEXTS[:3])), Document(" ".join(TEXTS[3:]))])
     found = inspect(retriever, QUESTION)
-    assert steps(found) == ["InMemoryVectorStore (searched again)", "ParentDocumentRetriever"]
+    assert steps(found) == ["ParentDocumentRetriever"]
     assert [p.text for p in found.sent] == [d.page_content for d in retriever.invoke(QUESTION)]
-    assert found.steps[0].passages[0].score is not None
-    assert "holds: [1]" in found.reasons(found.steps[1])[0]
 
 
 def test_compression_shows_what_it_dropped(store: InMemoryVectorStore) -> None:
@@ -144,7 +125,7 @@ def test_compression_shows_what_it_dropped(store: InMemoryVectorStore) -> None:
     )
     found = inspect(retriever, QUESTION)
     assert steps(found) == ["VectorStoreRetriever", "ContextualCompressionRetriever"]
-    assert found.steps[1].summary == "6 in, 1 out" and len(found.steps[1].dropped) == 5
+    assert "6 in, 1 out" in found.steps[1].title and len(found.steps[1].dropped) == 5
     assert "rank 2 falls to" in found.reason and found.steps[1].scale == "probability"
 
 
@@ -185,14 +166,6 @@ def test_a_function_as_retriever(documents: list[Document]) -> None:
     assert steps(found) == ["mine"] and [p.score for p in found.sent] == [None, None]
 
 
-def test_what_filters_hid(store: InMemoryVectorStore) -> None:
-    retriever = store.as_retriever(
-        search_kwargs={"k": 2, "filter": lambda document: document.metadata["part"] == "b"}
-    )
-    found = inspect(retriever, QUESTION, evidence=EVIDENCE)
-    assert found.hidden[0].text == TEXTS[0] and "NOT sent" in found.text
-
-
 def test_our_retriever_says_where_it_cut(store: InMemoryVectorStore) -> None:
     found = inspect(SageRetriever.from_vectorstore(store, min_k=1), QUESTION)
     assert steps(found) == ["CandidateSearch", "sage_rerank", "SageRetriever > sage_select"]
@@ -206,47 +179,6 @@ def test_our_chain_shows_each_round(store: InMemoryVectorStore) -> None:
     first, second = (len(s.passages) for s in found.steps if s.name == "sage_select")
     assert first < second == len(found.sent)
     assert found.answer == "at seven" and len(found.prompts) == 4
-
-
-def test_two_side_by_side(store: InMemoryVectorStore, tmp_path: Path) -> None:
-    plain, ours = store.as_retriever(search_kwargs={"k": 3}), SageRetriever.from_vectorstore(store, min_k=1)
-    both = inspect(plain, QUESTION, against=ours)
-    assert len(both.only_first) == 2 and not both.only_second and both.overlap == pytest.approx(1 / 3)
-    assert both.save(tmp_path / "two.html").read_text().startswith("<!doctype html>")
-    survey = inspect_many(plain, [QUESTION, "Where do bees live?"], against=ours)
-    assert len(survey.comparisons) == 2
-
-
-def test_a_traced_run_is_read_from_its_spans(store: InMemoryVectorStore) -> None:
-    instrumentation = pytest.importorskip("openinference.instrumentation.langchain")
-    trace = pytest.importorskip("opentelemetry.sdk.trace")
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter, provider = InMemorySpanExporter(), trace.TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentor = instrumentation.LangChainInstrumentor()
-    instrumentor.instrument(tracer_provider=provider)
-    try:
-        llm = FakeListChatModel(responses=["At seven in the morning."])
-        retriever = store.as_retriever(search_kwargs={"k": 3})
-        chain = RunnablePassthrough.assign(
-            context=(lambda x: x["input"]) | retriever
-        ) | RunnablePassthrough.assign(
-            answer=ChatPromptTemplate.from_template("{context}\n{input}") | llm | StrOutputParser()
-        )
-        chain.invoke({"input": QUESTION})
-    finally:
-        instrumentor.uninstrument()
-    spans = exporter.get_finished_spans()
-    found = inspection_of_spans(spans, evidence=EVIDENCE)
-    assert found.question == QUESTION and found.answer == "At seven in the morning."
-    assert steps(found) == ["VectorStoreRetriever"]
-    assert [p.text for p in found.sent] == [d.page_content for d in retriever.invoke(QUESTION)]
-    assert found.sent[0].source == "island.md" and QUESTION in found.prompts[0] and found.holds(EVIDENCE)
-    assert inspection_of_spans([json.loads(s.to_json()) for s in spans]).sent == found.sent
-    with pytest.raises(InputError, match="no span holds a passage"):
-        inspection_of_spans([])
 
 
 class BM25Retriever(BaseRetriever):
@@ -281,13 +213,11 @@ async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(store: I
         lambda: SageRetriever.from_vectorstore(store),
         lambda: create_sage_chain(ScriptedChat(replies=["At seven.", grade(9)]), store),
     ):
-        expected = inspect(make(), QUESTION, evidence=EVIDENCE)
+        expected = inspect(make(), QUESTION)
         one, other = await asyncio.gather(
-            ainspect(make(), QUESTION, evidence=EVIDENCE), ainspect(stock, "What lives on the roof?")
+            ainspect(make(), QUESTION), ainspect(stock, "What lives on the roof?")
         )
         assert [s.name for s in one.steps] == [s.name for s in expected.steps]
         assert one.answer == expected.answer
         assert [p.text for p in one.sent] == [p.text for p in expected.sent]
         assert [s.name for s in other.steps] == ["VectorStoreRetriever"] and len(other.sent) == 4
-    both = await ainspect(stock, QUESTION, against=SageRetriever.from_vectorstore(store))
-    assert both.text == inspect(stock, QUESTION, against=SageRetriever.from_vectorstore(store)).text

@@ -1,7 +1,6 @@
 """`inspect` over what LlamaIndex itself offers: real embeddings, no part of ours."""
 
 import asyncio
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from sage_core.errors import InputError
-from sage_core.inspecting import Comparison, Inspection
-from sage_llamaindex import MiniLMEmbedding, SageQueryEngine, SageRetriever, ainspect, inspect, inspect_many
+from sage_core.inspecting import Inspection
+from sage_llamaindex import MiniLMEmbedding, SageQueryEngine, SageRetriever, ainspect, inspect
 from tests.fakes.llamaindex import ScriptedLLM, grade
 
 TEXTS = (
@@ -61,24 +60,18 @@ def part(name: str) -> MetadataFilters:
     return MetadataFilters(filters=[MetadataFilter(key="part", value=name)])
 
 
-def seen(found: Inspection | Comparison) -> Inspection:
-    assert isinstance(found, Inspection)
-    return found
-
-
 def test_vector_search_has_scores_tokens_and_what_is_shared(index: VectorStoreIndex) -> None:
-    found = inspect(index.as_retriever(similarity_top_k=4), QUESTION, evidence=EVIDENCE, top_k=2)
+    found = inspect(index.as_retriever(similarity_top_k=4), QUESTION)
     assert steps(found) == ["VectorIndexRetriever"]
     [step] = found.steps
     assert step.settings == "similarity_top_k=4"
-    assert step.incoming == () and step.summary == "4 found"
+    assert step.incoming == step.moves == () and "4 found" in step.title
     assert [p.number for p in found.sent] == [1, 2, 3, 4]
     direct = index.as_retriever(similarity_top_k=4).retrieve(QUESTION)
     assert [p.score for p in found.sent] == [n.score for n in direct]
-    assert "words: ferry, leave" in found.reasons(step)[0]
-    assert found.holds(EVIDENCE) and "NOT sent" not in found.text
+    assert EVIDENCE in found.text
     assert found.sent[0].prompt.startswith("file_name: island.md")
-    assert found.tokens > found.fixed_k.tokens > 0 and len(found.fixed_k.sent) == 2
+    assert found.tokens == sum(p.tokens for p in found.sent) > 40
 
 
 def test_bm25(index: VectorStoreIndex) -> None:
@@ -105,7 +98,7 @@ def test_fusion_shows_each_search_and_what_moved(index: VectorStoreIndex, use_as
     last = found.steps[-1]
     assert len(last.incoming) == 8 and len(last.passages) == 3
     assert {*last.dropped} == {*last.incoming} - {p.number for p in last.passages} and last.dropped
-    assert last.summary.endswith("3 out") or "reordered" in last.summary
+    assert "5 in, 3 out" in last.title
     assert last.passages[0].score == pytest.approx(2 / 60)
 
 
@@ -137,10 +130,7 @@ def test_auto_merging_says_what_the_parent_holds(embedding: MiniLMEmbedding) -> 
     found = inspect(merging, QUESTION)
     assert steps(found) == ["VectorIndexRetriever", "AutoMergingRetriever"]
     merged = found.steps[-1]
-    assert merged.places() == ["new"]
-    assert (
-        found.reasons(merged)[0].count("[") == len(merged.dropped) and "holds: " in found.reasons(merged)[0]
-    )
+    assert merged.moves == ("new",) and merged.dropped == merged.incoming
 
 
 def test_sentence_window_keeps_the_number_when_the_text_grows(embedding: MiniLMEmbedding) -> None:
@@ -164,7 +154,7 @@ def test_a_cutoff_is_a_step_with_its_setting(index: VectorStoreIndex) -> None:
     found = inspect(engine, QUESTION)
     assert steps(found) == ["VectorIndexRetriever", "SimilarityPostprocessor"]
     assert found.steps[1].settings == "similarity_cutoff=0.5"
-    assert found.steps[1].summary == "4 in, 1 out" and len(found.sent) == 1
+    assert "4 in, 1 out" in found.steps[1].title and len(found.sent) == 1
     assert EVIDENCE in found.prompts[-1] and TEXTS[1] not in found.prompts[-1]
     assert found.answer and EVIDENCE in found.answer
 
@@ -181,15 +171,6 @@ def test_a_chat_engine(index: VectorStoreIndex) -> None:
     chat = ContextChatEngine.from_defaults(retriever=index.as_retriever(similarity_top_k=2), llm=MockLLM())
     found = inspect(chat, QUESTION)
     assert len(found.sent) == 2 and EVIDENCE in found.prompts[-1]
-
-
-def test_what_filters_hid(index: VectorStoreIndex) -> None:
-    filters = part("b")
-    found = seen(
-        inspect(index.as_retriever(similarity_top_k=3, filters=filters), QUESTION, evidence=EVIDENCE)
-    )
-    assert found.hidden[0].id == "n0"
-    assert "hidden by filters" in found.text and "NOT sent" in found.text
 
 
 def test_our_retriever_says_where_it_cut(index: VectorStoreIndex) -> None:
@@ -215,47 +196,14 @@ def test_our_engine_shows_each_round(index: VectorStoreIndex) -> None:
     assert found.answer == "at seven"
 
 
-def test_two_side_by_side(index: VectorStoreIndex, tmp_path: Path) -> None:
-    plain, ours = index.as_retriever(similarity_top_k=3), SageRetriever.from_index(index, min_k=1)
-    both = inspect(plain, QUESTION, against=ours)
-    assert isinstance(both, Comparison)
-    assert [p.id for p, *_ in both.both] == ["n0"] and both.both[0][1:] == (1, 1)
-    assert len(both.only_first) == 2 and not both.only_second
-    assert both.overlap == pytest.approx(1 / 3)
-    page = both.save(tmp_path / "two.html").read_text()
-    assert page.count("SageNodePostprocessor") >= 2 and "<script" not in page
-
-
-def test_many_questions_the_most_different_first(index: VectorStoreIndex) -> None:
-    questions = ["When was the lighthouse built?", QUESTION]
-    survey = inspect_many(index.as_retriever(similarity_top_k=2), questions, top_k=2)
-    assert [c.overlap for c in survey.comparisons] == [1, 1]
-    narrow = VectorIndexRetriever(index, similarity_top_k=2, filters=part("b"))
-    survey = inspect_many(index.as_retriever(similarity_top_k=2), questions, against=narrow)
-    overlaps = [c.overlap for c in survey.comparisons]
-    assert overlaps == sorted(overlaps) and overlaps[0] < 1
-    assert survey.text.splitlines()[0].endswith(QUESTION) and questions[0] in survey._repr_html_()
-
-
-def test_a_saved_run_is_read_without_the_index(index: VectorStoreIndex, tmp_path: Path) -> None:
-    found = inspect(index.as_query_engine(llm=MockLLM(), similarity_top_k=2), QUESTION)
-    path = found.save(tmp_path / "run.json")
-    assert Inspection.load(path) == found
-    path.write_text(json.dumps({"question": 1}))
-    with pytest.raises(InputError, match="no saved inspection"):
-        Inspection.load(path)
-
-
 def test_the_page_is_one_inert_file(embedding: MiniLMEmbedding, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> The ferry \x1b[2J leaves."
     hostile = VectorStoreIndex([TextNode(text=evil)], embed_model=embedding)
     found = inspect(hostile.as_retriever(), QUESTION)
-    page = found.save(tmp_path / "page.html").read_text()
+    page = found.save_html(tmp_path / "page.html").read_text()
     assert "<script" not in page and "&lt;script&gt;" in page
     assert "\x1b" not in page + found.text
-    assert "http" not in page and 'src="' not in page
-    with pytest.raises(InputError, match="cannot write"):
-        found.save(tmp_path / "missing" / "page.html")
+    assert "default-src" in page and 'src="' not in page
 
 
 def test_other_questions_at_the_same_time_are_not_mixed_in(index: VectorStoreIndex) -> None:
@@ -267,7 +215,7 @@ def test_other_questions_at_the_same_time_are_not_mixed_in(index: VectorStoreInd
             retriever.retrieve("Where do bees live?")
 
     def ask(question: str) -> None:
-        found[question] = [seen(inspect(retriever, question)) for _ in range(5)]
+        found[question] = [inspect(retriever, question) for _ in range(5)]
 
     noise = threading.Thread(target=others)
     askers = [threading.Thread(target=ask, args=(q,)) for q in (QUESTION, "When was it built?")]
@@ -312,13 +260,11 @@ async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(index: V
 
     stock = index.as_retriever(similarity_top_k=4)
     for make in (lambda: stock, lambda: SageRetriever.from_index(index), engine):
-        expected = inspect(make(), QUESTION, evidence=EVIDENCE)
+        expected = inspect(make(), QUESTION)
         one, other = await asyncio.gather(
-            ainspect(make(), QUESTION, evidence=EVIDENCE), ainspect(stock, "What lives on the roof?")
+            ainspect(make(), QUESTION), ainspect(stock, "What lives on the roof?")
         )
         assert steps(one) == steps(expected) and one.answer == expected.answer
         assert [p.text for p in one.sent] == [p.text for p in expected.sent]
         assert one.text == expected.text
         assert steps(other) == ["VectorIndexRetriever"] and len(other.sent) == 4
-    both = await ainspect(stock, QUESTION, against=SageRetriever.from_index(index))
-    assert both.text == inspect(stock, QUESTION, against=SageRetriever.from_index(index)).text

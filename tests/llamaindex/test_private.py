@@ -45,9 +45,6 @@ def test_of_a_retriever() -> None:
 
 def test_copies_change_the_copy() -> None:
     retriever = index().as_retriever(filters=FILTERS, similarity_top_k=6)
-    free = _private.without_filters(retriever)
-    assert len(free.retrieve("Ferry")) == 6 and len(retriever.retrieve("Ferry")) == 3
-    assert _private.without_filters(free) is _private.without_filters(FixedRetriever()) is None
     words = _private.searching_words(retriever, VectorStoreQueryMode.SPARSE, 7)
     assert words.similarity_top_k == 7 and _private.embedding_model_of(words) is None
     assert retriever.similarity_top_k == 6 and _private.embedding_model_of(retriever) is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sage_core.text.sanitize import terminal_safe
 
-_VOID = frozenset(("br", "hr", "meta"))
+_VOID = frozenset(("br", "hr", "input", "meta"))
 
 
 class Markup(str):

@@ -17,12 +17,12 @@ from sage_core.errors import InputError
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(title: str, *body: Child) -> str:
+def page(title: str, *body: Child, policy: str = POLICY) -> str:
     """A whole HTML page: no script, no request, light and dark. The title and all text are escaped."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content="sage-rag"),

@@ -8,20 +8,27 @@ from functools import singledispatch
 
 from sage_app.pipeline.results import Answer, Retrieval
 from sage_app.rendering.html.charts import boundary_curve_svg
-from sage_app.rendering.html.markup import Markup, foreign, tag
+from sage_app.rendering.html.markup import Child, Markup, foreign, tag
 from sage_app.rendering.html.page import made_now, note, page, piece, section, settings_html, tile, tiles
 from sage_app.rendering.html.report import (
     answer_head,
     answer_parts,
     answer_report,
+    candidates_html,
+    folded,
     grade_badge,
     retrieval_parts,
     retrieval_report,
     rounds_html,
 )
-from sage_app.rendering.rows import chunk_pieces, reason_counts
+from sage_app.rendering.rows import Row, chunk_pieces, reason_counts
+from sage_app.rendering.wording import FLAGS
+from sage_core._checks import counted
 from sage_core.feedback.types import FeedbackResult
+from sage_core.inspecting import Inspection, Passage
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
+from sage_core.selection import Selection
+from sage_core.text.sanitize import one_line
 from sage_core.text.spans import Span
 
 # A notebook keeps what it shows, in its file and in the browser.
@@ -85,11 +92,56 @@ fragment.register(Answer)(
     lambda result: piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
 )
 fragment.register(FeedbackResult)(lambda result: piece(*_loop(result)))
+fragment.register(Inspection)(lambda result: piece(*inspection_parts(result)))
 fragment.register(SegmentationView)(lambda result: piece(*_segments(result, NOTEBOOK_CHUNKS)))
 page_of.register(Answer)(answer_report)
 page_of.register(Retrieval)(retrieval_report)
+page_of.register(Inspection)(lambda result: page(f"{result.question} – sage-rag", *inspection_parts(result)))
 page_of.register(SegmentationView)(segmentation_report)
 page_of.register(FeedbackResult)(lambda result: page("Rounds of answer and grade – sage-rag", *_loop(result)))
+
+
+def inspection_parts(found: Inspection) -> list[Markup]:
+    """What a retriever of a framework did: what was sent, each step, the answer with its marks."""
+    parts: list[Child] = []
+    for mark in found.marks:
+        kind = mark.support if mark.support in FLAGS else None
+        parts.append(tag("span", mark.text, class_=kind, title=mark.reason or None))
+        if mark.passage is not None:
+            parts.append(tag("sup", f"[{found.sent[mark.passage].number}]"))
+    sections = [
+        tag("header", tag("p", foreign(found.subject), class_="eyebrow"), foreign(found.question, "h1")),
+        tag("section", tag("p", *(parts or [found.answer]), class_="text", dir="auto"), class_="panel answer")
+        if found.answer is not None
+        else Markup(""),
+        section(
+            f"Sent: {counted(len(found.sent), 'passage')}, {found.tokens:,} tokens", _inspected(found.sent)
+        ),
+    ]
+    for i, step in enumerate(found.steps, start=1):
+        dropped = " ".join(f"[{n}]" for n in step.dropped)
+        left = note(f"Not returned: {dropped}") if dropped else None
+        sections.append(folded(f"{i}. {step.title}", _inspected(step.passages, step.moves), left))
+    sections += [folded("What the LLM was sent", foreign(prompt, "pre")) for prompt in found.prompts]
+    return sections
+
+
+def _inspected(passages: Sequence[Passage], moves: Sequence[str] = ()) -> Markup:
+    best = max((p.score for p in passages if p.score is not None), default=0.0)
+    rows = [
+        Row(
+            i,
+            p.number,
+            p.score,
+            p.score / best if p.score is not None and best > 0 else 0.0,
+            p.prompt or p.text,
+            one_line(f"{moves[i] if moves else ''} {p.source}"),
+            tokens=p.tokens,
+        )
+        for i, p in enumerate(passages)
+    ]
+    every = tuple(range(len(rows)))
+    return candidates_html(rows, Selection(every, tuple(p.score for p in passages), len(rows), ""))
 
 
 def _segments(view: SegmentationView, most: int | None) -> list[Markup]:

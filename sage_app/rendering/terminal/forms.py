@@ -12,6 +12,7 @@ from sage_app.rendering.terminal.answers import answer_view, feedback_view
 from sage_app.rendering.terminal.rankings import retrieval_view
 from sage_app.rendering.terminal.segments import segments_view
 from sage_core.feedback.types import FeedbackResult
+from sage_core.inspecting import Inspection
 from sage_core.segmentation.view import SegmentationView
 
 
@@ -31,5 +32,6 @@ def _answer(result: Answer) -> RenderableType:
 
 
 rich_form.register(Retrieval)(retrieval_view)
+rich_form.register(Inspection)(lambda result: Text(result.text))
 rich_form.register(SegmentationView)(segments_view)
 rich_form.register(FeedbackResult)(feedback_view)
