@@ -2,7 +2,6 @@
 
     python benchmarks/links.py
     python benchmarks/links.py --sets 2wiki_pool --fit     # weights chosen without the set they are judged on
-    python benchmarks/links.py --random 10                 # every chunk links to so many random documents
     python benchmarks/links.py --lookup 50000              # time of the lookup, size of the table
     python benchmarks/links.py --cost 100                  # processor time of a question and of an ingest
 
@@ -104,7 +103,7 @@ class Names:
         )
         return vouch(own, link(dev.places(chunks), longest_gap=0), "probability")
 
-    def follow(self, question: int, *, fetch: bool = True, random: int = 0) -> Scored:
+    def follow(self, question: int, *, fetch: bool = True) -> Scored:
         """Candidates with those that are named; their scores before these are vouched for."""
         dev, shown = self.dev, self.dev.candidates[question]
         chunks = shown.chunks.tolist()
@@ -112,18 +111,12 @@ class Names:
         sources = [dev.chunks[i].doc_id for i in chunks]
         names = self.index if fetch else self.index_of([] if dev.separate else [*dict.fromkeys(sources)])
         texts = [dev.chunks[i].text for i in chunks]
-        rng = np.random.default_rng(question)
         named = named_links(
             dev.questions[question].text,
             texts,
             sources,
             scores,
             names,
-            lambda best: [
-                NamedLink(i, str(x), "")
-                for i in best
-                for x in rng.choice([*self.rows], random, replace=False)
-            ],
         )
         documents = dict.fromkeys(x.document for x in named)
         first = [
@@ -168,7 +161,7 @@ def _weight(named: NamedLink, number: int, weights: Weights) -> float:
     return weights.question if named.source is None else weights.first
 
 
-def measure(dev: DevSet, random: int = 0) -> tuple[dict[str, Floats], dict[Weights, Floats]]:
+def measure(dev: DevSet) -> tuple[dict[str, Floats], dict[Weights, Floats]]:
     """Figures by what is compared, and those of other weights."""
     names = Names(dev)
     numbers = range(len(dev.questions))
@@ -179,8 +172,6 @@ def measure(dev: DevSet, random: int = 0) -> tuple[dict[str, Floats], dict[Weigh
     among, followed = [names.follow(q, fetch=False) for q in numbers], [names.follow(q) for q in numbers]
     rows: dict[str, Floats] = {}
     compared = [("without", plain), ("among candidates", among), ("names", followed)]
-    if random and not dev.separate:
-        compared.append((f"names, {random} random links", [names.follow(q, random=random) for q in numbers]))
     for label, scored in compared:
         scores = [names.vouched(one) for one in scored]
         found = figures(dev, [one.shown for one in scored], scores)
@@ -307,7 +298,6 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--fit", action="store_true", help="choose weights with one set left out")
-    parser.add_argument("--random", type=int, default=0, metavar="LINKS", help="random links of every chunk")
     parser.add_argument("--lookup", type=int, metavar="DOCUMENTS", help="only the time of a lookup")
     parser.add_argument("--cost", type=int, metavar="QUESTIONS", help="only the processor time of a question")
     arguments = parser.parse_args()
@@ -320,7 +310,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     base, others = {}, {}
     for name in arguments.sets:
-        rows, others[name] = measure(DevSet(name, embedder), arguments.random)
+        rows, others[name] = measure(DevSet(name, embedder))
         base[name] = rows["without"]
         report(name, rows)
     if arguments.fit:

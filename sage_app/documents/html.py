@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading
-from sage_core.text.links import Hyperlink, is_file_link
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -42,13 +41,11 @@ class HtmlPage(NamedTuple):
         title: Its ``<title>``, else its only ``<h1>``, where it has one.
         headings: ``<h1>`` to ``<h6>`` in ``text``. A heading in a ``<section>`` or ``<article>`` stands below
             the heading of the section around it, whatever its number says.
-        links: Links in ``text`` to other files, in order.
     """
 
     text: str
     title: str | None
     headings: list[Heading]
-    links: Sequence[Hyperlink] = ()
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -81,13 +78,13 @@ def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Ht
     if root is None:
         return HtmlPage("", None, [])
     title = next((_words(e) for e in root.iter("title") if e.getparent().tag == "head"), "")
-    text, headings, links = _write(_Page(root, whole))
+    text, headings = _write(_Page(root, whole))
     if not text and not whole:  # whatever its elements are called, it is not all navigation
-        text, headings, links = _write(_Page(root, True))
+        text, headings = _write(_Page(root, True))
     if not title:
         tops = [h for h in headings if h.level == 1]
         title = tops[0].text if len(tops) == 1 else ""
-    return HtmlPage(text, title or None, headings, links)
+    return HtmlPage(text, title or None, headings)
 
 
 def _parse(markup: str, name: str) -> _Element | None:
@@ -418,7 +415,6 @@ _CONTACT = re.compile(
     r"|(?i:\b(?:mon|tue|wed|thu|fri|sat|sun|montag|freitag|mo|fr|sa|daily|täglich)\w{0,6}\b[^\n]{0,40}\d)"
 )
 _MOST_CONTACTS, _LONGEST_CONTACT = 20, 300  # lines of a page; characters
-_FARTHEST_LINK = 20_000  # characters behind the link before in which a link is looked for
 _BREAK = "\x1d"  # stands for <br> until the white space around it is known
 
 
@@ -438,9 +434,6 @@ class _Writer:
     parts: list[str] = field(default_factory=list)
     size: int = 0
     headings: list[Heading] = field(default_factory=list)
-    links: list[Hyperlink] = field(default_factory=list)
-    # Words and targets of the links in the next block.
-    linked: list[tuple[str, str]] = field(default_factory=list)
     inline: list[str] = field(default_factory=list)
     containers: list[_Container] = field(default_factory=list)
     tight: bool = False  # the next block follows with a single line break
@@ -475,22 +468,7 @@ class _Writer:
                 for i, line in enumerate(text.split("\n"))
             )
         self._put(text)
-        at = 0
-        for words, target in self.linked:
-            place = text.find(words, at, at + _FARTHEST_LINK)
-            # Words that were written otherwise, such as code, stand somewhere behind the link before.
-            at, end = (place, place + len(words)) if place >= 0 else (at, at)
-            self.links.append(Hyperlink(start + at, start + end, target))
-            at = end
-        self.linked.clear()
         return start
-
-    def note_link(self, element: Any) -> None:
-        """The next block has this link."""
-        target = (element.get("href") or "").strip()
-        if is_file_link(target):
-            words = "".join(itertools.islice(element.itertext(), 9))[:200]
-            self.linked.append((_SPACE.sub(" ", words).strip(), target))
 
     def heading(self, text: str, level: int) -> None:
         if len(text) > MAX_HEADING_CHARS:
@@ -516,14 +494,14 @@ class _Writer:
                 container.begun = True
         return "".join(out)
 
-    def finish(self) -> tuple[str, list[Heading], list[Hyperlink]]:
+    def finish(self) -> tuple[str, list[Heading]]:
         self.flush()
         text = "".join(self.parts)
         # Blocks start and end with what is no white space, but for code; offsets stay as they are.
-        return text.rstrip(), self.headings, self.links
+        return text.rstrip(), self.headings
 
 
-def _write(page: _Page) -> tuple[str, list[Heading], list[Hyperlink]]:
+def _write(page: _Page) -> tuple[str, list[Heading]]:
     """Write the seen elements in document order. Iterative: pages nest deeper than Python recurses."""
     from lxml import etree
 
@@ -601,8 +579,6 @@ class _Walk:
             self.inside = True
         if not self.inside:
             return False
-        if tag == "a":
-            writer.note_link(element)
         if self._write_unwalked(element):
             self.skipped = element
             return True
@@ -741,8 +717,6 @@ class _Walk:
         rows = _rows(element, self)
         if not rows:
             return
-        for link in element.iter("a"):
-            self.writer.note_link(link)
         lines = [f"| {' | '.join(cells)} |" for _, cells in rows]
         if rows[0][0]:
             lines.insert(1, "|" + " --- |" * len(rows[0][1]))

@@ -29,7 +29,6 @@ from sage_app.documents.structured import Parsed, read_email, read_rtf
 from sage_core._checks import check_installed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import Heading
-from sage_core.text.links import Hyperlink
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +80,7 @@ def read_isolated(kind: Kind, data: bytes, *, name: str) -> Parsed:
     if "error" in reply:
         raise InputError(reply["error"])
     headings = [Heading(*heading) for heading in reply["headings"]]
-    links = [Hyperlink(*link) for link in reply["links"]]
-    return Parsed(reply["text"], reply["title"], reply["page_starts"], headings, links)
+    return Parsed(reply["text"], reply["title"], reply["page_starts"], headings)
 
 
 class _Child:
@@ -230,7 +228,7 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_app.documents.office import read_office
 
         page = read_office(kind, data, name=name)
-    return Parsed(page.text, page.title, (), page.headings, page.links)
+    return Parsed(page.text, page.title, (), page.headings)
 
 
 class _Records(logging.Handler):

@@ -22,7 +22,6 @@ from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
 from sage_core.text.lines import CONTENTS_ENTRY, WIDE
-from sage_core.text.links import Hyperlink, is_file_link
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,6 @@ _UNSTORABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _HYPHEN = 2  # PDFium's mark for a hyphen at which a line ends; it gives no line break there
 _MOST_CHARS = 50_000_000
 _LEAST_PAGE_BYTES = 40  # of a file for each of its pages; a file with fewer repeats one page without end
-_MOST_LINKS, _LONGEST_TARGET = 300, 1_000  # of a page; bytes
 _MOST_LOST_PAGES = 500  # in a row, after which the number of pages is taken for an error of the file
 
 # PDFium keeps its state in globals: one thread at a time.
@@ -52,7 +50,6 @@ class _Line:
     hyphen: bool  # whether a word is broken at its end
     page: int  # from 0
     column: int = 0  # 0 for the left or only one; -1 for a line across columns
-    targets: list[str] = field(default_factory=list)  # files that links on it lead to
     height: float = 0.0  # from its first to its last line, where cells of a table are wrapped
 
     @property
@@ -77,7 +74,7 @@ class _Paragraph:
 
 
 def read_pdf(data: bytes, *, name: str = "the file") -> Parsed:
-    """Text, title, page starts, headings and links of a PDF.
+    """Text, title, page starts and headings of a PDF.
 
     Paragraphs are parted by blank lines. The title is that of its properties, else its first heading, where
     nothing else has that level. Headings are from its bookmarks where they are found on the pages; else lines
@@ -117,11 +114,11 @@ def read_pdf(data: bytes, *, name: str = "the file") -> Parsed:
     _drop_running_lines(pages)
     lines = [line for page in pages for line in page.lines]
     paragraphs = list(_paragraphs(lines, pages))
-    text, starts, links = _write(paragraphs, len(pages))
+    text, starts = _write(paragraphs, len(pages))
     headings = _headings(text, paragraphs, outline)
     if title is None and headings and all(h.level > headings[0].level for h in headings[1:]):
         title = headings[0].text
-    return Parsed(text, title, starts, headings, links)
+    return Parsed(text, title, starts, headings)
 
 
 # --- Pages to lines ----------------------------------------------------------------
@@ -149,7 +146,6 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
                     if chars > _MOST_CHARS:
                         raise InputError(f"{name} has more than {_MOST_CHARS:,} characters: split it")
                     lines.lines = _ordered(_lines(text, number))
-                    _add_targets(document, page, lines.lines)
                 finally:
                     text.close()
             finally:
@@ -164,32 +160,6 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
     if damaged:
         logger.warning("%s: %d of %d pages are damaged and left out", name, damaged, count)
     return pages
-
-
-def _add_targets(document: Any, page: Any, lines: Sequence[_Line]) -> None:
-    """Give lines the files that annotations over them lead to."""
-    import pypdfium2.raw as c
-
-    place, link, box = ctypes.c_int(0), c.FPDF_LINK(), c.FS_RECTF()
-    buffer = ctypes.create_string_buffer(_LONGEST_TARGET)
-    for _ in range(_MOST_LINKS):
-        if not c.FPDFLink_Enumerate(page, place, link):
-            break
-        action = c.FPDFLink_GetAction(link)
-        kind = c.FPDFAction_GetType(action) if action else 0
-        if kind == c.PDFACTION_URI:
-            size = c.FPDFAction_GetURIPath(document, action, buffer, _LONGEST_TARGET)
-        elif kind in (c.PDFACTION_LAUNCH, c.PDFACTION_REMOTEGOTO):
-            size = c.FPDFAction_GetFilePath(action, buffer, _LONGEST_TARGET)
-        else:
-            continue
-        target = buffer.raw[: size - 1].decode("utf-8", "replace") if 0 < size <= _LONGEST_TARGET else ""
-        if not is_file_link(target) or not c.FPDFLink_GetAnnotRect(link, box):
-            continue
-        for line in lines:
-            if box.bottom - 1 <= line.y <= box.top and line.x0 <= box.right and line.x1 >= box.left:
-                line.targets.append(target)
-                break
 
 
 class _Word(NamedTuple):
@@ -560,7 +530,6 @@ def _with_cells(row: _Line, line: _Line, columns: list[float], bottoms: list[flo
         x1=max(row.x1, line.x1),
         y=lowest,
         height=row.y + row.height - lowest,
-        targets=[*row.targets, *line.targets],
     )
 
 
@@ -652,13 +621,12 @@ _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int, ...], list[Hyperlink]]:
-    """The text, where each page starts in it, and its links. Notes in each paragraph where it stands."""
+def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int, ...]]:
+    """The text, and where each page starts in it. Notes in each paragraph where it stands."""
     known = _vocabulary(paragraphs)
     parts: list[str] = []
     size = 0
     first_of: dict[int, int] = {}  # page: offset of its first character
-    links: list[Hyperlink] = []
     for paragraph in paragraphs:
         parts.append(paragraph.joint)
         size += len(paragraph.joint)
@@ -672,7 +640,6 @@ def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int
                 between = _between(paragraph.lines[index - 1], text, known)
             size += len(between)
             first_of.setdefault(line.page, size)
-            links += [Hyperlink(size, size + len(text), target) for target in line.targets]
             size += len(text)
             parts += [between, text]
         if paragraph.lines[-1].hyphen:
@@ -684,7 +651,7 @@ def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int
         reversed(range(pages)), lambda following, page: first_of.get(page, following), initial=size
     )
     starts = [*backwards][:0:-1]
-    return "".join(parts), (0, *starts[1:]), links
+    return "".join(parts), (0, *starts[1:])
 
 
 def _vocabulary(paragraphs: Sequence[_Paragraph]) -> frozenset[str]:

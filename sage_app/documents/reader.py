@@ -24,7 +24,6 @@ from sage_core._checks import shortened
 from sage_core.errors import InputError
 from sage_core.paths import PathArgument, as_path
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
-from sage_core.text.links import Hyperlink, find_hyperlinks
 from sage_core.text.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,6 @@ class Document:
         page_starts: For a PDF, the offset in ``text`` at which each page starts.
         headings: The headings in ``text``, in order; `sage_core.text.headings.heading_paths` makes paths of
             them. The path may begin with ``title``.
-        links: Links in ``text`` to other files, in order.
     """
 
     source: str
@@ -87,7 +85,6 @@ class Document:
     title: str | None = None
     page_starts: tuple[int, ...] = ()
     headings: tuple[Heading, ...] = ()
-    links: tuple[Hyperlink, ...] = ()
 
     def page_of(self, offset: int) -> int | None:
         """The page (from 1) that holds the character at ``offset``; None for a document without pages."""
@@ -205,7 +202,6 @@ def parse_document(
         read.title,
         tuple(read.page_starts),
         tuple(read.headings),
-        tuple(read.links),
     )
 
 
@@ -213,13 +209,12 @@ def _storable(read: Parsed) -> Parsed:
     """What was read, each half of a surrogate pair replaced: it cannot be stored, nor written as UTF-8."""
     clean = without_lone_surrogates
     if clean(read.text) is read.text and clean(read.title or "") == (read.title or ""):
-        return read  # headings and targets are parts of the text, or of an address, which is ASCII
+        return read  # headings are parts of the text
     return Parsed(
         clean(read.text),
         None if read.title is None else clean(read.title),
         read.page_starts,
         [heading._replace(text=clean(heading.text)) for heading in read.headings],
-        [link._replace(target=clean(link.target)) for link in read.links],
     )
 
 
@@ -234,7 +229,7 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
         from sage_app.documents.html import declared_encoding, read_html
 
         page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
-        return Parsed(page.text, page.title, (), page.headings, page.links)
+        return Parsed(page.text, page.title, (), page.headings)
     text = decode(data, encoding, name=name)
     if kind == "code":
         return Parsed(text)
@@ -245,8 +240,7 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     elif kind == "rst":
         text = read_rst(text)
     headings = find_headings(text, _MARKUPS[kind])
-    links = find_hyperlinks(text, "rst" if kind == "rst" else "markdown")
-    return Parsed(text, find_title(text, headings), (), headings, links)
+    return Parsed(text, find_title(text, headings), (), headings)
 
 
 def decode(

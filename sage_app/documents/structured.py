@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, find_headings, find_title
-from sage_core.text.links import Hyperlink
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +28,6 @@ class Parsed(NamedTuple):
     title: str | None = None
     page_starts: Sequence[int] = ()
     headings: Sequence[Heading] = ()
-    links: Sequence[Hyperlink] = ()
 
 
 _DELIMITERS = ",;\t|"

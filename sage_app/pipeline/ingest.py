@@ -666,9 +666,7 @@ def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) ->
 
 def _new(each: _Segmented, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> NewDocument:
     document = each.document
-    return NewDocument(
-        document.source, document.digest, chunks, vectors, document.title, each.stat, document.links
-    )
+    return NewDocument(document.source, document.digest, chunks, vectors, document.title, each.stat)
 
 
 @contextmanager

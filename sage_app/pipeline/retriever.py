@@ -221,12 +221,11 @@ class Retriever:
             [c.source for c in chunks],
             scores,
             store,
-            lambda best: _hyperlinks(store, chunks, best),
         )
-        beginnings = list(dict.fromkeys((x.document, x.first) for x in links))
-        if beginnings:
-            results = store.sections(beginnings, hits.vector, FIRST_CHUNKS, self._check())
-            hits.results += _joining(results, beginnings, chunks)
+        documents = list(dict.fromkeys(x.document for x in links))
+        if documents:
+            results = store.first_chunks(documents, hits.vector, FIRST_CHUNKS, self._check())
+            hits.results += _joining(results, documents, chunks)
         return links
 
     def _vectors(self, queries: Sequence[_Query]) -> NDArray[np.float32]:
@@ -327,29 +326,12 @@ def _candidates(results: Sequence[Found], n: int) -> list[Found]:
     return [hit.item for hit in merged]
 
 
-def _hyperlinks(store: NamedStore, chunks: Sequence[Chunk], best: Sequence[int]) -> list[NamedLink]:
-    """The links in some of the chunks."""
-    places = [(chunks[i].source, chunks[i].start, chunks[i].end) for i in best]
-    links = []
-    for place, (start, end), document, first in store.linked(places):
-        chunk = chunks[best[place]]
-        name = chunk.text[start - chunk.start : end - chunk.start]
-        links.append(NamedLink(best[place], document, name, first=first))
-    return links
-
-
-def _joining(
-    results: Sequence[Found], beginnings: Sequence[tuple[str, int]], known: Sequence[Chunk]
-) -> list[Found]:
+def _joining(results: Sequence[Found], documents: Sequence[str], known: Sequence[Chunk]) -> list[Found]:
     """The chunks of named documents that are no candidates yet, all first ones before any second."""
     texts = {chunk.text for chunk in known}
 
     def place(hit: Found) -> tuple[int, int]:
-        return min(
-            (hit.chunk.position - first, i)
-            for i, (document, first) in enumerate(beginnings)
-            if document == hit.chunk.source and hit.chunk.position >= first
-        )
+        return hit.chunk.position, documents.index(hit.chunk.source)
 
     new: list[Found] = []
     for hit in sorted(results, key=place):

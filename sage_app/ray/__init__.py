@@ -419,9 +419,7 @@ class _Reader:
         for (item, document), cuts in zip(read, spans, strict=True):
             chunks = chunks_of(document, cuts, context=self.context, window=self.window)
             empty = np.zeros((0, 0), dtype=np.float32)
-            new = NewDocument(
-                item.source, document.digest, chunks, empty, document.title, item.stat, document.links
-            )
+            new = NewDocument(item.source, document.digest, chunks, empty, document.title, item.stat)
             yield _Result(item, chunks=len(chunks), document=new)
 
 

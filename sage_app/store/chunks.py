@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.text.header import with_header
-from sage_core.text.links import Hyperlink
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,6 @@ class NewDocument:
         vectors: Their unit vectors, shape ``(len(chunks), d)``.
         title: The title the document gives itself.
         stat: What the file system said of the file; see `DocumentRecord.stat`.
-        links: Its links to other files.
     """
 
     source: str
@@ -91,7 +89,6 @@ class NewDocument:
     vectors: NDArray[np.float32]
     title: str | None = None
     stat: str = ""
-    links: Sequence[Hyperlink] = ()
 
 
 def document_id(source: str) -> str:

@@ -41,9 +41,7 @@ from sage_core.word_index.names import (
     NameTables,
     create_names,
     delete_names,
-    insert_links,
     insert_names,
-    linked_sections,
     listed,
 )
 from sage_core.word_index.words import WORD_TABLES, WORDS_VERSION, insert_words, renew_words, rows_with_terms
@@ -530,7 +528,6 @@ class FolderStore(OpenStore, NameTables):
                 for document in new:
                     key = self._replace(connection, document, first, len(document.chunks))
                     insert_names(connection, key, _names_of(document, document.chunks))
-                    insert_links(connection, key, document.source, document.links)
                     _insert_chunks(connection, key, first, document.chunks)
                     first += len(document.chunks)
                 self._commit_change(connection, written)
@@ -558,7 +555,6 @@ class FolderStore(OpenStore, NameTables):
             with self._transaction() as connection:
                 self._replace(connection, document, begin, writer.rows - begin, key)
                 insert_names(connection, key, names)
-                insert_links(connection, key, document.source, document.links)
                 self._commit_change(connection, written)
         except BaseException:
             with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
@@ -770,36 +766,26 @@ class FolderStore(OpenStore, NameTables):
     def _count_chunks(self, connection: sqlite3.Connection) -> int:
         return _state(connection)[2]
 
-    def linked(self, places: Sequence[tuple[str, int, int]]) -> list[tuple[int, tuple[int, int], str, int]]:
-        with self._reading() as connection:
-            try:
-                return list(linked_sections(connection, places))
-            except (AttributeError, TypeError, ValueError) as error:
-                raise _DamagedRowError(f"tables links and chunks: {error}") from None
-
-    def sections(
+    def first_chunks(
         self,
-        beginnings: Sequence[tuple[str, int]],
+        documents: Sequence[str],
         vector: NDArray[np.float32],
         n: int,
         identity: StoreIdentity | None = None,
     ) -> list[Found]:
-        """The first ``n`` chunks of parts of documents, with their cosines; see `NamedStore.sections`."""
+        """The first ``n`` chunks of documents, with their cosines; see `NamedStore.first_chunks`."""
         query = np.asarray(vector, dtype=np.float32)
 
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
             statement = f"SELECT source, first, chunks FROM documents WHERE source IN {LISTED}"
-            sources = listed(dict.fromkeys(source for source, _ in beginnings))
-            documents = {row[0]: row[1:] for row in connection.execute(statement, sources)}
-            _require_rows("documents", *(number for both in documents.values() for number in both))
-            rows = list(
-                dict.fromkeys(
-                    row
-                    for source, number in beginnings
-                    for first, chunks in [documents.get(source, (0, 0))]
-                    for row in range(first + number, first + min(chunks, number + n))
-                )
-            )
+            places = {row[0]: row[1:] for row in connection.execute(statement, listed(documents))}
+            _require_rows("documents", *(number for both in places.values() for number in both))
+            rows = [
+                row
+                for source in dict.fromkeys(documents)
+                for first, chunks in [places.get(source, (0, 0))]
+                for row in range(first, first + min(chunks, n))
+            ]
             chunks = _chunks_of(connection, view, rows)
             cosines = view.index.cosines(query, rows)
             return [Found(chunks[row][1], cosine) for row, cosine in zip(rows, cosines, strict=True)]

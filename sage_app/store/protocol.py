@@ -54,31 +54,17 @@ class NamedStore(NameTable, Protocol):
         """
         ...
 
-    def linked(
-        self, places: Sequence[tuple[str, int, int]]
-    ) -> Sequence[tuple[int, tuple[int, int], str, int]]:
-        """Where the links in some places lead, as far as these documents are in the store.
-
-        Args:
-            places: Document, first character and end of each.
-
-        Returns:
-            For each link the number of its place, the offsets of its characters, the document, and the
-            number of the first chunk there under the heading that it names, 0 for none.
-        """
-        ...
-
-    def sections(
+    def first_chunks(
         self,
-        beginnings: Sequence[tuple[str, int]],
+        documents: Sequence[str],
         vector: NDArray[np.float32],
         n: int,
         identity: StoreIdentity | None = None,
     ) -> list[Found]:
-        """The first ``n`` chunks of parts of documents, with their cosines; none of what is not there.
+        """The first ``n`` chunks of documents, with their cosines; none of what is not there.
 
         Args:
-            beginnings: The documents, and the number of the chunk with which each part begins.
+            documents: The documents, by their sources.
             vector: The question's unit vector, shape ``(d,)``.
             n: Most chunks of each.
             identity: The embedding model of ``vector``.

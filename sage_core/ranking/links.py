@@ -4,7 +4,6 @@ Evidence in several places often hangs together by names: the first passage says
 the document of that title says when she was born. The question's words do not lead there, but the name does.
 So the documents that the best chunks name are looked up by title, and their chunks are scored as all others;
 then who named them vouches for them, as neighbors do (`sage_core.ranking.vouch`). It takes no model, no LLM.
-Links that an author wrote down are followed in the same way, to the heading that they name.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Names(NameTable, Protocol):
 
 
 class NamedLink(NamedTuple):
-    """A chunk, or the question, names a document, or links to it.
+    """A chunk, or the question, names a document.
 
     Examples:
         >>> NamedLink(None, "holt.md", "Mara Holt").share
@@ -75,16 +74,13 @@ class NamedLink(NamedTuple):
         source: Position of the chunk among the candidates; None for the question.
         document: The document.
         name: The name as it is written there.
-        share: 1 over the number of documents of that name; for a link that is no name, 1 over the number of
-            links in the chunk.
-        first: Number of the chunk that it leads to: the one below the heading that a link names.
+        share: 1 over the number of documents of that name.
     """
 
     source: int | None
     document: str
     name: str
     share: float = 1.0
-    first: int = 0
 
 
 class Edge(NamedTuple):
@@ -111,9 +107,8 @@ def named_links(
     documents: Sequence[str],
     scores: Sequence[Any],
     names: Names,
-    hyperlinks: Callable[[Sequence[int]], Iterable[NamedLink]] = lambda best: (),
 ) -> list[NamedLink]:
-    """The documents that the question and the best chunks name or link to.
+    """The documents that the question and the best chunks name.
 
     Args:
         question: The question.
@@ -121,7 +116,6 @@ def named_links(
         documents: Which document each is a chunk of; none names itself.
         scores: Of the candidates, on any scale; those without one name nobody.
         names: Where documents are looked up.
-        hyperlinks: Given the positions of the best chunks, the links that they have.
 
     Returns:
         Each pair of a source and a document once, at most `MAX_DOCUMENTS` documents: those of the largest
@@ -130,7 +124,7 @@ def named_links(
     Examples:
         >>> names = NameIndex({"holt": ["mara holt"]})
         >>> named_links("Who?", ["The Petrel belonged to Mara Holt."], ["petrel"], [0.6], names)
-        [NamedLink(source=0, document='holt', name='Mara Holt', share=1.0, first=0)]
+        [NamedLink(source=0, document='holt', name='Mara Holt', share=1.0)]
     """
     best = [i for i in rank_order(scores)[:SOURCES] if scores[i] is not None and not math.isnan(scores[i])]
     read = [question, *(texts[i] for i in best)]
@@ -141,25 +135,14 @@ def named_links(
     rare = [key for key in keys if key in counts and _is_rare(*counts[key])]
     # One more than allowed tells "too many" without listing them all.
     documents_of = names.named(rare, MAX_NAMESAKES + 1) if rare else {}
-    of_source: dict[int | None, list[NamedLink]] = {}
-    for hyperlink in hyperlinks(best):
-        of_source.setdefault(hyperlink.source, []).append(hyperlink)
     links: dict[tuple[int | None, str], NamedLink] = {}
     for source, text, some in zip([None, *best], read, mentions, strict=True):
-        written = of_source.get(source, [])
-        # A chunk that links to everything says little of each; a table of contents would flood the list.
-        share, within = 1 / max(len(written), 1), "\n".join(x.name for x in written)
-        named = [
-            x for x in _named(source, text, some, documents_of) if not (_is_file(x.name) and x.name in within)
-        ]
-        for x in [*(x._replace(share=share) for x in written), *named]:
-            # A document does not vouch for itself, but a link to one of its headings leads on.
-            if source is not None and documents[source] == x.document and not x.first:
+        for x in _named(source, text, some, documents_of):
+            if source is not None and documents[source] == x.document:  # it does not vouch for itself
                 continue
             known = links.setdefault((source, x.document), x)
-            if known.share < x.share:  # of a list of links, but named, too
+            if known.share < x.share:
                 links[source, x.document] = known._replace(share=x.share)
-    # A long list of links takes no place from what is named.
     surest = sorted(links.values(), key=lambda x: -x.share)
     followed = {*list(dict.fromkeys(x.document for x in surest))[:MAX_DOCUMENTS]}
     return [x for x in surest if x.document in followed]
@@ -176,11 +159,6 @@ def _named(
                 yield NamedLink(source, target, text[mention.start : mention.end], 1 / len(targets))
 
 
-def _is_file(name: str) -> bool:
-    """Whether a name is a file's, which within a link says no more than the link."""
-    return "." in name and " " not in name
-
-
 def _is_rare(chunks: int, total: int) -> bool:
     return chunks <= max(_COMMON_LEAST, _COMMON * total)
 
@@ -194,10 +172,10 @@ def link_edges(links: Iterable[NamedLink], positions: Mapping[str, Sequence[tupl
             the document.
     """
     return [
-        Edge(link.source, at, _weight(link, number - link.first) * link.share)
+        Edge(link.source, at, _weight(link, number) * link.share)
         for link in links
         for at, number in positions.get(link.document, ())
-        if 0 <= number - link.first < FIRST_CHUNKS and at != link.source
+        if number < FIRST_CHUNKS and at != link.source
     ]
 
 

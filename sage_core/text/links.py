@@ -1,22 +1,19 @@
-"""Names by which texts refer to other documents, where a text mentions them, and links that it writes down.
+"""Names by which texts refer to other documents, and where a text mentions them.
 
 A document is named by its title, by the initials that it introduces for itself, and by its file's name where
 that reads like code. A mention is a run of words that is such a name: the longest one at each place. Nothing
 here knows a language or needs a model; whether a name is too common to say anything is for the caller to
-judge, by how many texts have its words. A link leads to a file, and to a heading in it, by its path alone:
-whether there is such a document is found out when it is followed.
+judge, by how many texts have its words.
 """
 
 from __future__ import annotations
 
-import os.path
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePath
-from typing import Literal, NamedTuple, Protocol
-from urllib.parse import unquote
+from typing import NamedTuple, Protocol
 
 from sage_core.text.keywords import UNSPACED
 
@@ -33,35 +30,6 @@ _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
 _INITIALS = r" ?[(（]([^\W\d_][\w.&-]{1,9})[)）]"
 # "snake_case", "camelCase": nobody writes such words by chance.
 _CODE_STYLE = re.compile(r"\w*[^\W_]_[^\W_]\w*|\w*[a-z0-9][A-Z]\w*")
-
-
-# "[text](target)" or "[text](<target>)"; "[text][label]" or "[label]", and what labels stand for.
-_INLINE = re.compile(
-    r"\[([^\[\]]{0,300})\]\(\s{0,9}(?:<([^<>\n]{1,1000})>|([^\s<>()]{1,1000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200})?))"
-)
-_LABEL = re.compile(r"^ {0,3}\[([^\[\]]{1,300})\]:[ \t]{1,9}<?([^\s<>]{1,1000})", re.M)
-_USE = re.compile(r"\[([^\[\]]{1,300})\](?:\[([^\[\]]{0,300})\])?(?![(:])")
-# "`text <target>`_", ":doc:`target`" and ":doc:`text <target>`"; ".. _text: target" and its use "text_".
-_ROLE = re.compile(r"(?<!`)(:doc:|:download:)?`([^`<>]{0,300})(?:<([^`<>\n]{1,1000})>)?`(?!`)_{0,2}")
-_RST_LABEL = re.compile(r"^[ \t]{0,99}\.\. _`?([^:`\n]{1,300})`?:[ \t]{1,9}(\S{1,1000})", re.M)
-_RST_USE = re.compile(r"`([^`<>]{1,300})`_\b|\b([A-Za-z][\w.-]{0,99})_(?![\w`])")
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.I)  # one letter is a drive
-_MAX_TARGET = 1_000
-_PAGES = (".html", ".htm")
-
-
-class Hyperlink(NamedTuple):
-    """A run of characters that leads to a file.
-
-    Attributes:
-        start: Offset of its first character.
-        end: Offset after its last character.
-        target: The path and the heading, as the document writes them.
-    """
-
-    start: int
-    end: int
-    target: str
 
 
 class Mention(NamedTuple):
@@ -167,86 +135,6 @@ def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]
                 mentions.append(Mention(" ".join(words[t][i:free]), start, row[free - 1][2]))
         results.append(mentions)
     return results
-
-
-def find_hyperlinks(text: str, markup: Literal["markdown", "rst"]) -> list[Hyperlink]:
-    """The links to files of a text in light markup, in order.
-
-    Examples:
-        >>> find_hyperlinks("See [the dues](rules.md#dues) or [us](https://example.org).", "markdown")
-        [Hyperlink(start=4, end=29, target='rules.md#dues')]
-    """
-    links: dict[int, Hyperlink] = {}
-
-    def add(match: re.Match[str], target: str | None) -> None:
-        if target and is_file_link(target):
-            links.setdefault(match.start(), Hyperlink(match.start(), match.end(), target))
-
-    label, use = (_LABEL, _USE) if markup == "markdown" else (_RST_LABEL, _RST_USE)
-    targets = {_label_key(m.group(1)): m.group(2) for m in label.finditer(text)}
-    if markup == "markdown":
-        for match in _INLINE.finditer(text):
-            add(match, match.group(2) or match.group(3))
-    else:
-        for match in _ROLE.finditer(text):
-            role, said, target = match.groups()
-            add(match, target or (said if role else None))
-    for match in use.finditer(text) if targets else ():
-        add(match, targets.get(_label_key(match.group(2) or match.group(1) or "")))
-    # What is said with its closing bracket, for the reader.
-    return [
-        link._replace(end=link.end + 1) if text[link.end : link.end + 1] == ")" else link
-        for _, link in sorted(links.items())
-    ]
-
-
-def _label_key(label: str) -> str:
-    return " ".join(label.casefold().split())
-
-
-def is_file_link(target: str) -> bool:
-    """Whether a link may lead to a file: not to another site, an address of mail or a script."""
-    scheme = _SCHEME.match(target)
-    if not target or len(target) > _MAX_TARGET or "\0" in target or target.startswith("//"):
-        return False
-    return scheme is None or scheme.group(1).lower() == "file"
-
-
-def link_target(target: str, source: str) -> tuple[list[str], str]:
-    """Paths that a link may mean, and the key of the heading there (`heading_key`), empty for none.
-
-    A path without a suffix, and a page's, may mean a file of the source's own kind: that is how the pages
-    of a site are written. Nothing is looked up.
-
-    Args:
-        target: As the document writes it, `is_file_link`.
-        source: The document's absolute path.
-
-    Examples:
-        >>> link_target("../rules.md#4.2-Dues", "/club/notes/minutes.md")
-        (['/club/rules.md'], '42dues')
-        >>> link_target("rules", "/club/index.rst")[0]
-        ['/club/rules', '/club/rules.rst', '/club/rules/index.rst']
-    """
-    if target.lower().startswith("file:"):
-        target = target[5:].removeprefix("//localhost").removeprefix("//")
-    path, _, anchor = target.partition("#")
-    path, anchor = unquote(path.partition("?")[0].strip()), heading_key(unquote(anchor))
-    if not path:
-        return [source] if anchor else [], anchor
-    own = PurePath(source).suffix
-    whole = os.path.normpath(PurePath(source).parent / path)
-    suffix = PurePath(whole).suffix
-    if own and not suffix:
-        return [whole, whole + own, str(PurePath(whole, "index" + own))], anchor
-    if own and suffix.lower() in _PAGES and suffix != own:
-        return [whole, whole.removesuffix(suffix) + own], anchor
-    return [whole], anchor
-
-
-def heading_key(heading: str) -> str:
-    """A heading as anchors are compared, which leave out and exchange other characters."""
-    return "".join(c for c in heading.casefold() if c.isalnum())
 
 
 def rarest(

@@ -1,8 +1,7 @@
-"""Names and links of documents in a store's database, so that a text which mentions one leads there.
+"""Names of documents in a store's database, so that a text which mentions one leads there.
 
-One row for each name of a document, and one for each path that a link of it may mean, written and deleted
-with it. Whose name a text mentions, and whether a linked file is in the store, is found when the text is
-among the best for a question: no text is read again when a document comes or goes.
+One row for each name of a document, written and deleted with it. Whose name a text mentions is found when the
+text is among the best for a question: no text is read again when a document comes or goes.
 """
 
 from __future__ import annotations
@@ -10,24 +9,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from sage_core.text.keywords import index_terms
-from sage_core.text.links import Hyperlink, document_names, heading_key, link_target, rarest
+from sage_core.text.links import document_names, rarest
 
 NAME_TABLES = (
     "CREATE TABLE IF NOT EXISTS names (key TEXT NOT NULL, document INTEGER NOT NULL,"
     " PRIMARY KEY (key, document)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS names_by_document ON names (document)",
 )
-LINK_TABLE = (
-    "CREATE TABLE IF NOT EXISTS links (document INTEGER NOT NULL, start INTEGER NOT NULL,"
-    " stop INTEGER NOT NULL, target TEXT NOT NULL, anchor TEXT NOT NULL,"
-    " PRIMARY KEY (document, start, target, anchor)) WITHOUT ROWID"
-)
-
-
 LISTED = "(SELECT value FROM json_each(?))"
 """A list of values in one parameter of a statement; `listed` makes it."""
 
@@ -39,7 +31,7 @@ def listed(values: Iterable[str | int]) -> tuple[str]:
 
 def create_names(connection: sqlite3.Connection) -> None:
     """Make the tables where a store has none yet, with the names of its documents."""
-    connection.execute(LINK_TABLE)
+    connection.execute("DROP TABLE IF EXISTS links")  # of a store of an earlier version
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchone():
         return
     for statement in NAME_TABLES:
@@ -56,23 +48,9 @@ def insert_names(connection: sqlite3.Connection, document: int, names: Iterable[
     connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", [(name, document) for name in names])
 
 
-def insert_links(
-    connection: sqlite3.Connection, document: int, source: str, links: Iterable[Hyperlink]
-) -> None:
-    """Note where a document's links may lead."""
-    rows = [
-        (document, link.start, link.end, path, anchor)
-        for link in links
-        for paths, anchor in [link_target(link.target, source)]
-        for path in paths
-    ]
-    connection.executemany("INSERT OR IGNORE INTO links VALUES (?, ?, ?, ?, ?)", rows)
-
-
 def delete_names(connection: sqlite3.Connection, document: int) -> None:
-    """Forget a document's names and links."""
+    """Forget a document's names."""
     connection.execute("DELETE FROM names WHERE document = ?", (document,))
-    connection.execute("DELETE FROM links WHERE document = ?", (document,))
 
 
 def term_counts(connection: sqlite3.Connection, terms: Iterable[str]) -> dict[str, int]:
@@ -128,38 +106,3 @@ class NameTables(ABC):
         with self._reading() as connection:
             counts = term_counts(connection, {term for some in terms.values() for term in some})
             return rarest(terms, counts, self._count_chunks(connection))
-
-
-def linked_sections(
-    connection: sqlite3.Connection, places: Sequence[tuple[str, int, int]]
-) -> Iterator[tuple[int, tuple[int, int], str, int]]:
-    """Where the links in some places lead: see `sage_app.store.protocol.NamedStore.linked`."""
-    links: list[tuple[int, int, int, str, int, int, str]] = []
-    with suppress(sqlite3.OperationalError):  # as for names
-        links = connection.execute(
-            "SELECT p.key, l.start, l.stop, d.source, d.first, d.chunks, l.anchor FROM json_each(?) p"
-            " CROSS JOIN documents own ON own.source = json_extract(p.value, '$[0]')"
-            " CROSS JOIN links l ON l.document = own.key AND l.start >= json_extract(p.value, '$[1]')"
-            " AND l.start < json_extract(p.value, '$[2]')"
-            " CROSS JOIN documents d ON d.source = l.target ORDER BY p.key, l.start",
-            (json.dumps(list(places), ensure_ascii=False),),
-        ).fetchall()
-    sections: dict[int, dict[str, int]] = {}
-    for place, start, stop, source, first, chunks, anchor in links:
-        if anchor and first not in sections:
-            sections[first] = _sections(connection, first, chunks)
-        yield place, (start, stop), source, sections[first].get(anchor, 0) if anchor else 0
-
-
-def _sections(connection: sqlite3.Connection, first: int, chunks: int) -> dict[str, int]:
-    """The number of the first chunk below each heading."""
-    paths = connection.execute(
-        "SELECT headings, MIN(row) - ?1 AS number FROM chunks WHERE row >= ?1 AND row < ?2 GROUP BY headings"
-        " ORDER BY number",
-        (first, first + chunks),
-    )
-    numbers: dict[str, int] = {}
-    for headings, number in paths:
-        for heading in json.loads(headings):
-            numbers.setdefault(heading_key(heading), number)
-    return numbers

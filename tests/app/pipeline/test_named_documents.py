@@ -2,9 +2,7 @@
 
 import asyncio
 import math
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import HybridReranker
 from sage_core.selection import Gradient
 from tests.fakes.sages import small_sage
-from tests.fakes.stores import fill, run
+from tests.fakes.stores import fill
 
 QUESTION = "who owned the petrel"
 TEXTS = {
@@ -114,79 +112,6 @@ def test_who_names_a_document_is_said(tmp_path: Path) -> None:
     holt, petrel = (next(r for r in rows if text in r.text) for text in ("# Mara Holt", "sold"))
     assert petrel.rank < holt.rank and holt.because == f"[{petrel.rank}] names it"
     assert petrel.because == "the question names it"
-
-
-# Ten documents share more words with the question than what it needs.
-LINKING = {
-    "index.md": "# Index\n\nwho owned the petrel says [the list](lists/owners.md#from-1900-on).\n",
-    "lists/owners.md": "# List\n\nBees.\n\n## Before 1900\n\nAda.\n\n## From 1900 on\n\nBoris.\n\nCyril.\n",
-    **{f"{i}.md": f"# Rules {i}\n\nwho owned the boat number {i} the year\n" for i in range(40)},
-}
-
-
-def linked(folder: Path, texts: dict[str, str], name: str = "owners.md") -> list[str]:
-    """Texts of the chunks of a document that a link led to, the best first."""
-    (folder / "docs" / "lists").mkdir(parents=True, exist_ok=True)
-    fill(folder / "docs", texts)
-    found = retrieve(folder, Shared(), "petrel")
-    return [found.candidates[i].chunk.text for i in of(found, name) if found.candidates[i].named_by]
-
-
-def test_a_link_leads_to_the_heading_that_it_names(tmp_path: Path) -> None:
-    assert linked(tmp_path, LINKING) == ["## From 1900 on", "Boris.", "Cyril."]
-    rows = retrieval_rows(retrieve(tmp_path, Shared()))
-    assert any(r.text == "## From 1900 on" and r.because.endswith("names it") for r in rows)
-
-
-def test_a_link_to_a_heading_that_is_not_there_leads_to_the_beginning(tmp_path: Path) -> None:
-    texts = {**LINKING, "index.md": LINKING["index.md"].replace("1900", "2900")}
-    assert linked(tmp_path, texts)[:2] == ["# List", "Bees."]
-
-
-def ingest_again(folder: Path) -> Retrieval:
-    run(folder / "store", folder / "docs")
-    return retrieve(folder, Shared())
-
-
-def test_a_document_added_later_is_linked_to_and_one_that_goes_takes_its_links(tmp_path: Path) -> None:
-    owners = LINKING["lists/owners.md"]
-    rest = {name: text for name, text in LINKING.items() if name != "lists/owners.md"}
-    assert linked(tmp_path, rest) == []
-    fill(tmp_path / "docs", {"lists/owners.md": owners})
-    assert of(ingest_again(tmp_path), "owners.md")
-    (tmp_path / "docs" / "lists" / "owners.md").unlink()
-    assert not of(ingest_again(tmp_path), "owners.md")
-    fill(
-        tmp_path / "docs",
-        {"lists/owners.md": owners, "index.md": "# Index\n\nwho owned the petrel: nobody.\n"},
-    )
-    assert not of(ingest_again(tmp_path), "owners.md")
-    with closing(sqlite3.connect(tmp_path / "store" / "store.sqlite3")) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM links").fetchone() == (0,)
-
-
-def test_links_in_a_circle_and_to_the_own_document(tmp_path: Path) -> None:
-    texts = {
-        **LINKING,
-        "index.md": "# Index\n\nwho owned the petrel says [a](lists/owners.md), [me](index.md), [end](#end).\n\nBees.\n\n"
-        "## End\n\nwax\n",
-        "lists/owners.md": "# List\n\n[back](../index.md)\n",
-    }
-    assert linked(tmp_path, texts) == ["# List", "[back](../index.md)"]
-    assert linked(tmp_path, texts, "index.md") == ["## End", "wax"]
-
-
-def test_a_list_of_5_000_links_counts_for_little(tmp_path: Path) -> None:
-    many = " ".join(f"[{i}](lists/{i}.md)" for i in range(5_000))
-    texts = {
-        **LINKING,
-        "index.md": f"# Index\n\nwho owned the petrel says {many}\n",
-        **{f"lists/{i}.md": f"# Bees {i}\n\nwax {i}\n" for i in range(50)},
-    }
-    linked(tmp_path, texts)
-    found = retrieve(tmp_path, Shared(), "petrel")
-    scores = [c.score for c in found.candidates if c.chunk.text.startswith("# Bees")]
-    assert len(scores) > 20 and all(score is not None and score < 0.01 for score in scores)
 
 
 class Critic:

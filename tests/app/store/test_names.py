@@ -73,10 +73,10 @@ def test_the_first_chunks_of_documents_come_with_their_cosines(tmp_path: Path) -
     run(tmp_path / "store", docs)
     vector = HashEmbedder().embed_query("Mara Holt owns it.")
     with FolderStore(tmp_path / "store") as store:
-        found = store.sections([(str(docs / "mill.md"), 0), (str(docs / "gone.md"), 0)], vector, 1)
-        [both] = [store.sections([(str(docs / "mill.md"), 0)], vector, 9)]
+        found = store.first_chunks([str(docs / "mill.md"), str(docs / "gone.md")], vector, 1)
+        [both] = [store.first_chunks([str(docs / "mill.md")], vector, 9)]
         searched = {f.chunk.id: f.similarity for f in store.search(vector, 9)}
-        assert store.sections([], vector, 9) == []
+        assert store.first_chunks([], vector, 9) == []
     assert [f.chunk.position for f in found] == [0] and [f.chunk.position for f in both] == [0, 1, 2]
     assert all(f.similarity == pytest.approx(searched[f.chunk.id]) for f in both)
 

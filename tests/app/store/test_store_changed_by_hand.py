@@ -52,7 +52,6 @@ HARMLESS = [
     "UPDATE documents SET first = 1 << 60",
     "UPDATE documents SET stat = 5",
     "UPDATE names SET key = x'ff'",
-    "UPDATE links SET target = x'ff', stop = 'x', anchor = 5",
     "DELETE FROM chunks",
     "DELETE FROM documents",
     "DROP TABLE dead",
@@ -77,8 +76,7 @@ def use(store: Path, folder: Path) -> None:
     with FolderStore(store) as reader:
         for work in (
             lambda: reader.search_many(QUERY[None, :], 5, questions=["brown wool"], words=5),
-            lambda: reader.sections([(str(folder / "ferry.txt"), 0)], QUERY, 2),
-            lambda: reader.linked([(str(folder / "mill.md"), 0, 99)]),
+            lambda: reader.first_chunks([str(folder / "ferry.txt")], QUERY, 2),
             lambda: reader.frequencies(["wool"]),
             reader.documents,
             reader.info,

@@ -67,28 +67,6 @@ def test_a_text_that_names_5_000_documents_is_followed_to_the_first_ones() -> No
     ]
 
 
-def test_many_links_count_for_little_and_take_no_place_from_names() -> None:
-    names = index("Mara Holt", "Ulm.txt", "Petrel")
-    holt, ulm, _ = (
-        documents
-        for some in names.named(["mara holt", "ulm txt", "petrel"], 1).values()
-        for documents in some
-    )
-    many = [NamedLink(0, f"page{i}", "page") for i in range(198)]
-    written = [*many, NamedLink(0, holt, "[Mara Holt](holt.md)", first=3), NamedLink(0, ulm, "[u](Ulm.txt)")]
-    found = named_links(
-        "",
-        ["[Mara Holt](holt.md), [u](Ulm.txt)", "A Petrel."],
-        ["", ""],
-        [0.9, 0.1],
-        names,
-        lambda best: written,
-    )
-    assert len({x.document for x in found}) == MAX_DOCUMENTS
-    assert [(x.share, x.first) for x in found[:2]] == [(1, 3), (1, 0)], "a name in a link is a name"
-    assert {x.share for x in found[2:]} == {1 / 200}, "the name of a file in a link is none"
-
-
 def test_two_that_name_each_other_vouch_once_each() -> None:
     edges = link_edges(
         [NamedLink(0, "b", "B"), NamedLink(1, "a", "A")], {"a": [(0, 0)], "b": [(1, 0), (2, 1)]}

@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import PurePath
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -12,10 +10,7 @@ from hypothesis import strategies as st
 from sage_core.text.links import (
     MAX_NAME_WORDS,
     document_names,
-    find_hyperlinks,
     find_mentions,
-    is_file_link,
-    link_target,
     name_key,
 )
 
@@ -123,76 +118,3 @@ def test_mentions_are_disjoint_slices_that_are_names(text: str, names: list[str]
         assert end <= mention.start < mention.end <= len(text)
         assert mention.key in table.keys
         end = mention.end
-
-
-@pytest.mark.parametrize(
-    ("text", "targets"),
-    [
-        ("[a](b.md) and [c](<d e.md> 'title') ![p](q_(1).png)", ["b.md", "d e.md", "q_(1).png"]),
-        ("See [the dues][d], [d] or [d][].\n\n[d]: rules.md#dues\n", ["rules.md#dues"] * 3),
-        ("[a](https://x.org) [b](mailto:a@x.org) [c](javascript:f()) [d](//x.org/a.md) [e]()", []),
-        ("[a](FILE:///b.md) [no link] [also][none] a[1](2)", ["FILE:///b.md", "2"]),
-    ],
-)
-def test_links_of_markdown(text: str, targets: list[str]) -> None:
-    found = find_hyperlinks(text, "markdown")
-    assert [link.target for link in found] == targets
-    assert all((text[link.start] == "[" and text[link.end - 1] in ")]") or "'" in text for link in found)
-
-
-def test_links_of_restructured_text() -> None:
-    text = (
-        "See :doc:`guide/start`, `the rules <rules.rst>`_, :doc:`dues </dues>`, a `site <https://x.org>`_,\n"
-        "``code``, mill_ and `the old mill`_.\n\n.. _mill: mill.rst\n.. _the old mill: mill.rst#old\n"
-    )
-    found = find_hyperlinks(text, "rst")
-    targets = ["guide/start", "rules.rst", "/dues", "mill.rst", "mill.rst#old"]
-    assert [link.target for link in found] == targets
-    assert text[found[1].start : found[1].end] == "`the rules <rules.rst>`_"
-
-
-@pytest.mark.parametrize(
-    "target", ["", "a\0b", "x" * 2_000, "data:text/plain,a", "JavaScript:f()", "http://x"]
-)
-def test_what_leads_to_no_file(target: str) -> None:
-    assert not is_file_link(target)
-
-
-@pytest.mark.parametrize(
-    ("target", "paths", "anchor"),
-    [
-        ("b.md", ["/docs/b.md"], ""),
-        ("./x/../b%20c.md?raw=1#The_Dues!", ["/docs/b c.md"], "thedues"),
-        ("../../../b.md", ["/b.md"], ""),
-        ("file://localhost/other/b.md", ["/other/b.md"], ""),
-        ("guide/", ["/docs/guide", "/docs/guide.md", "/docs/guide/index.md"], ""),
-        ("b.html", ["/docs/b.html", "/docs/b.md"], ""),
-        ("#dues", ["/docs/a.md"], "dues"),
-        ("#", [], ""),
-    ],
-)
-def test_paths_that_a_link_may_mean(target: str, paths: list[str], anchor: str) -> None:
-    found = link_target(target, "/docs/a.md")
-    assert ([PurePath(path) for path in found[0]], found[1]) == ([PurePath(path) for path in paths], anchor)
-
-
-def test_links_are_found_in_linear_time() -> None:
-    before = time.process_time()
-    for text in (
-        "[" * 200_000,
-        "[a" * 100_000,
-        "[a](" * 50_000,
-        "`" * 200_000,
-        "`a <" * 50_000,
-        "[a]: " * 50_000,
-    ):
-        find_hyperlinks(text, "markdown")
-        find_hyperlinks(text, "rst")
-    assert time.process_time() - before < 20  # hours where it is quadratic
-
-
-@given(st.text("[]()<>`_:. ab/#\n", max_size=60), st.sampled_from(["markdown", "rst"]))
-def test_links_are_places_in_the_text(text: str, markup: Literal["markdown", "rst"]) -> None:
-    for link in find_hyperlinks(text, markup):
-        assert 0 <= link.start < link.end <= len(text) and link.target in text
-        link_target(link.target, "/docs/a.md")
