@@ -82,6 +82,29 @@ def _meant(name: str, elsewhere: bool) -> str | None:
     return likely_typo(name, (DEFAULT_EMBEDDER,))
 
 
+def as_vectors(name: str, given: object, dimensions: int) -> NDArray[np.float32]:
+    """What an embedding model gave, as an array: lists of numbers will do.
+
+    Args:
+        name: The model's, for the message.
+        given: A vector, or a row for each text.
+        dimensions: 1 for a vector, 2 for rows.
+
+    Raises:
+        InputError: For anything else.
+    """
+    try:
+        found = np.asarray(given)
+    except ValueError:  # rows of several lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "fiu" or (found.size and found.ndim != dimensions):
+        wanted = "a vector" if dimensions == 1 else "a row of numbers for each text"
+        raise InputError(f"the embedding model {name!r} gave {given!r:.80}, not {wanted}")
+    if found.ndim != dimensions:  # of no texts
+        found = found.reshape((0,) * dimensions)
+    return found.astype(np.float32, copy=False)
+
+
 # What sentence-transformers raises: OSError for files and downloads, the others for files of another kind
 # or damaged ones, a device that torch does not know (RuntimeError) or was not built for (AssertionError).
 LOADING_ERRORS = (OSError, ValueError, LookupError, RuntimeError, AssertionError, TypeError, AttributeError)

@@ -27,6 +27,7 @@ from sage_app.documents.discovery import (
     source_of,
 )
 from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
+from sage_app.models import as_vectors
 from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import DocumentRecord, Store
@@ -264,7 +265,9 @@ class Ingest:
         if not probe:
             return StoreIdentity(name, segmenter=fingerprint, settings=settings)
         self.store.require_packages()  # before the wait for the model
-        return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint, settings)
+        return StoreIdentity(
+            name, as_vectors(name, self.embedder.embed_query(PROBE), 1), fingerprint, settings
+        )
 
     def _nothing_readable(self, *, rebuild: bool) -> InputError:
         first = next((skipped.reason for skipped in self.skipped), "it was gone when it was to be read")
@@ -504,7 +507,8 @@ class Ingest:
         self._report_progress(source)
 
     def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
-        return self.embedder.embed_documents([c.text_for_models for c in chunks])
+        rows = self.embedder.embed_documents([c.text_for_models for c in chunks])
+        return as_vectors(self.embedder.name, rows, 2)
 
     def _chunks(self, each: _Segmented, first: int = 0, stop: int | None = None) -> list[Chunk]:
         window = window_of(self.embedder) if self.context else _WINDOW

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.models import as_vectors
 from sage_app.pipeline.batches import BATCH_WINDOW_SECONDS, MicroBatcher
 from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import PROBE
@@ -160,8 +161,9 @@ class Retriever:
     def _hits(self, question: str) -> _Hits:
         self._check()
         embedder = self.embedder
-        alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
-        return self._batcher(_Query(question, alone))
+        if hasattr(embedder, "embed_queries"):
+            return self._batcher(_Query(question, None))
+        return self._batcher(_Query(question, as_vectors(embedder.name, embedder.embed_query(question), 1)))
 
     def _check(self) -> StoreIdentity:
         """See that the store was made with this embedding model, by its name before the model loads.
@@ -175,7 +177,7 @@ class Retriever:
             store.check(StoreIdentity(embedder.name))
             if not store.info().chunks:
                 raise StoreError(f"the store at {store.location} is empty: run `sage-rag ingest` first")
-            identity = StoreIdentity(embedder.name, embedder.embed_query(PROBE))
+            identity = StoreIdentity(embedder.name, as_vectors(embedder.name, embedder.embed_query(PROBE), 1))
             store.check(identity)
             self._checked = embedder, identity
             return identity
@@ -232,7 +234,7 @@ class Retriever:
         """The questions' vectors, shape ``(len(queries), d)``."""
         missing = [q.question for q in queries if q.vector is None]
         embed: Any = getattr(self.embedder, "embed_queries", None)
-        embedded = iter(embed(missing) if missing else ())
+        embedded = iter(as_vectors(self.embedder.name, list(embed(missing)), 2) if missing else ())
         return np.stack([q.vector if q.vector is not None else next(embedded) for q in queries])
 
     def _retrieval(self, hits: _Hits) -> Retrieval:

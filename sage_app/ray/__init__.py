@@ -29,7 +29,7 @@ import numpy as np
 
 from sage_app.documents.discovery import KINDS, is_below
 from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
-from sage_app.models import SentenceTransformerEmbedder
+from sage_app.models import SentenceTransformerEmbedder, as_vectors
 from sage_app.pipeline.ingest import (
     _BATCH_CHARACTERS,
     _SETTLED,
@@ -434,7 +434,8 @@ class _Writer:
     def __call__(self, results: Iterable[_Result]) -> Iterator[_Result]:
         for group in _grouped(results):
             texts = [c.text_for_models for r in group for c in _chunks(r)]
-            vectors = self.embedder.embed_documents(texts) if texts else np.zeros((0, 0), np.float32)
+            given = self.embedder.embed_documents(texts) if texts else ()
+            vectors = as_vectors(self.embedder.name, given, 2)
             done: list[_Result] = []
             start = 0
             for result in group:
