@@ -1,22 +1,18 @@
-// The playground's page. Text of documents and models is put there as text, never as markup.
+// The playground's page. What is found comes as markup that the server's renderer has made, all text escaped.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
 const number = (id) => Number($(id).value);
 const unless = (value, none) => (value === none ? null : value);
-const COLORS = 4;
 // The page begins with a document that is cut at once.
 const MOST_CHUNKS_AT_FIRST = 200;
 
-/** Give an element attributes and children; strings become text. */
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children.filter((child) => child !== null));
-  return element;
+function option(value, words) {
+  const made = document.createElement("option");
+  made.value = value;
+  made.textContent = words;
+  return made;
 }
-const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
-const draw = (name, attributes, ...children) =>
-  fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
 // -- talking to the server ------------------------------------------------------------------------------
 
@@ -36,6 +32,11 @@ async function request(side, words, name, data, show) {
     const reply = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
     if (!response.ok) throw new Error(reply.error);
     status.textContent = show(reply);
+    if (reply.html) {
+      $(`${side}-shown`).innerHTML = reply.html;
+      $(`${side}-code`).hidden = false;
+      $(`${side}-code`).querySelector("pre").textContent = reply.code;
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
     const gone = error instanceof TypeError; // what fetch throws
@@ -114,7 +115,7 @@ function rule() {
 function cut() {
   const text = $("text").value;
   if (!text.trim()) {
-    $("splits").replaceChildren();
+    $("cut-shown").replaceChildren();
     $("cut-status").textContent = "Pick a document, or paste a text.";
     return;
   }
@@ -129,28 +130,12 @@ function cut() {
   request("cut", "Cutting", "segment", { text, settings }, (reply) => {
     limits = reply;
     showSettings();
-    $("splits").replaceChildren(...reply.chunks.flatMap((chunk, i) => chunkNodes(chunk, i, reply.threshold)));
-    $("cut-legend").hidden = $("cut-code").hidden = false;
-    $("cut-code").querySelector("pre").textContent = reply.code;
-    return `${reply.summary}.`;
+    return reply.summary;
   });
 }
 
 const cutSoon = later(cut, 120);
 const cutLater = later(cut, 500);
-
-function chunkNodes(chunk, i, threshold) {
-  const text = make("div", { class: "text", dir: "auto" });
-  for (const { same, text: piece } of chunk.pieces) {
-    const title = `kept together, P(same) ${same?.toFixed(3)}`;
-    if (same !== null) text.append(make("span", { class: same < threshold ? "join weak" : "join", title }, same.toFixed(2)));
-    text.append(piece);
-  }
-  const about = [`chunk ${i + 1}`, `characters ${chunk.start}–${chunk.end}`, `${chunk.tokens} tokens`];
-  const header = make("header", {}, ...about.map((words) => make("span", {}, words)));
-  const body = make("div", { class: `chunk c${(i % COLORS) + 1}` }, header, text);
-  return chunk.cut === null ? [body] : [make("div", { class: "snip" }, chunk.cut), body];
-}
 
 async function pickDocument() {
   const id = $("document").value;
@@ -180,8 +165,6 @@ function resetCut() {
 
 // -- asking ---------------------------------------------------------------------------------------------
 
-let ranking = null;
-
 function search() {
   const question = $("question").value.trim();
   if (!question) {
@@ -197,140 +180,10 @@ function search() {
     min_k: unless(number("min_k"), -1),
     max_k: unless(number("max_k"), 0),
   };
-  request("ask", "Searching", "search", { question, settings }, (reply) => {
-    ranking = reply;
-    const { cut, candidates, reason } = reply.selection;
-    $("ranking").hidden = false;
-    $("reason").textContent = `${cut} of ${candidates} kept: ${reason}.`;
-    $("ask-code").querySelector("pre").textContent = reply.code;
-    $("cut-at").max = Math.max(candidates, 1);
-    showCut(cut);
-    return `${cut} of ${candidates} candidates kept: ${reason}.`;
-  });
+  request("ask", "Searching", "search", { question, settings }, (reply) => reply.summary);
 }
 
-const searchSoon = later(() => ranking && search(), 250);
-
-/** Draw everything that depends on where the ranking is cut. */
-function showCut(cut) {
-  const { candidates, top_k: topK } = ranking;
-  $("cut-at").value = cut;
-  $("cut-at-value").textContent = `${cut} of ${candidates.length}`;
-  $("cut-at").setAttribute("aria-valuetext", `${cut} of ${candidates.length} kept`);
-  $("curve").replaceChildren(curve(candidates, cut));
-  const tokens = (rows) => rows.reduce((sum, row) => sum + row.tokens, 0);
-  const sent = tokens(candidates.slice(0, cut));
-  const plain = tokens([...candidates].sort((a, b) => b.similarity - a.similarity).slice(0, topK));
-  const percent = Math.round((100 * sent) / plain - 100);
-  const against = plain ? `${percent < 0 ? "−" : "+"}${Math.abs(percent)}% against plain top-${topK}` : "";
-  $("tiles").replaceChildren(
-    tile("passages", `${cut} of ${candidates.length}`, "kept of the candidates"),
-    tile("tokens of context", sent.toLocaleString("en"), against),
-  );
-  const rows = candidates.map((candidate, i) => rowNode(candidate, i < cut));
-  if (cut < rows.length) rows.splice(cut, 0, make("li", { class: "cutline" }, `cut: ${cut} kept`));
-  $("rows").replaceChildren(...rows);
-}
-
-const note = (name, words) => make(name, { class: "note" }, words);
-const tile = (name, value, words) => make("div", { class: "tile" }, note("div", name), make("strong", {}, value), note("div", words));
-
-function scoreText(score) {
-  if (score === null) return "none";
-  return score !== 0 && Math.abs(score) < 0.001 ? score.toExponential(1) : score.toFixed(3);
-}
-
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 250, 54, 16, 30, 214];
-
-function curve(candidates, cut) {
-  const scores = candidates.map((candidate) => candidate.score ?? 0);
-  const high = Math.max(...scores, 0) * 1.06 || 1;
-  const low = Math.min(...scores, 0);
-  const x = (rank) => LEFT + ((rank - 0.5) / Math.max(candidates.length, 1)) * (WIDTH - LEFT - RIGHT);
-  const y = (score) => BOTTOM - ((score - low) / (high - low || 1)) * (BOTTOM - TOP);
-  const label = `Scores of ${candidates.length} candidates by rank, ${cut} of them kept`;
-  const picture = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
-  const add = (name, attributes, ...children) => picture.append(draw(name, attributes, ...children));
-  add("rect", { class: "bg", width: "100%", height: "100%" });
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const value = low + share * (high - low) * 0.94;
-    add("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) });
-    add("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, value.toPrecision(2));
-  }
-  const step = [1, 2, 5, 10, 20, 50].find((s) => candidates.length / s <= 13) ?? 100;
-  for (let rank = step; rank <= candidates.length; rank += step)
-    add("text", { x: x(rank), y: BOTTOM + 20, "text-anchor": "middle" }, String(rank));
-  const points = scores.map((score, i) => `${x(i + 1).toFixed(1)},${y(score).toFixed(1)}`);
-  if (cut) add("path", { class: "area", d: `M${x(1)},${BOTTOM}L${points.slice(0, cut).join("L")}L${x(cut)},${BOTTOM}Z` });
-  add("polyline", { class: "line", points: points.join(" ") });
-  candidates.forEach(({ named_by: sources }, i) => {
-    for (const { name, rank } of sources.filter((by) => by.rank !== null && by.rank !== i + 1)) {
-      const [from, to] = [rank, i + 1].map((r) => [x(r), y(scores[r - 1])]);
-      const [middle, top] = [(from[0] + to[0]) / 2, Math.max(12, Math.min(from[1], to[1]) - 40)];
-      const title = `the chunk of rank ${rank} names the document of rank ${i + 1} (${name})`;
-      add("path", { class: "link", d: `M${from}Q${middle},${top} ${to}` }, draw("title", {}, title));
-    }
-  });
-  scores.forEach((score, i) => {
-    const [kind, words] = i < cut ? ["dot kept", "kept"] : ["dot", "dropped"];
-    const title = draw("title", {}, `rank ${i + 1}: ${scoreText(candidates[i].score)}, ${words}`);
-    add("circle", { class: kind, cx: x(i + 1), cy: y(score), r: scores.length > 40 ? 3 : 4.5 }, title);
-  });
-  const at = x(cut + 0.5);
-  const end = at > WIDTH - 120;
-  add("line", { class: "rule", x1: at, x2: at, y1: 10, y2: BOTTOM });
-  add("text", { class: "rule-label", x: end ? at - 7 : at + 7, y: 20, "text-anchor": end ? "end" : "start" }, `cut: ${cut} kept`);
-  return picture;
-}
-
-/** The cut was moved by hand: that is a fixed k. */
-function moveCut(cut) {
-  $("rule").value = "FixedK";
-  $("min_context_tokens").value = -1;
-  $("min_k").value = -1;
-  $("max_k").value = 0;
-  showParameter(cut);
-  showSettings();
-  showCut(cut);
-  searchSoon();
-}
-
-function pointed(event) {
-  const picture = $("curve").firstElementChild;
-  if (!picture || !(event.buttons & 1)) return;
-  const box = picture.getBoundingClientRect();
-  const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
-  const count = ranking.candidates.length;
-  moveCut(Math.min(Math.max(Math.round(share * count), 1), count));
-}
-
-function rowNode(candidate, selected) {
-  const filled = make("span", {});
-  filled.style.width = `${Math.round(100 * candidate.share)}%`;
-  const [rank, tokens] = [String(candidate.rank), `${candidate.tokens} tok`];
-  const cell = (words, more = {}) => make("span", { class: "num", ...more }, words);
-  const summary = make(
-    "summary",
-    { class: "row" },
-    cell(rank),
-    cell(scoreText(candidate.score)),
-    cell(filled, { class: "meter", "aria-hidden": "true" }),
-    cell(tokens),
-    cell(candidate.place, { class: "clip", title: candidate.place }),
-    cell(candidate.text, { class: "clip", dir: "auto" }),
-  );
-  const details = [`cosine ${candidate.similarity.toFixed(3)}`];
-  if (candidate.own !== null) details.unshift(`own score ${scoreText(candidate.own)}`);
-  for (const vote of candidate.votes)
-    details.push(`the chunk ${vote.where} it (rank ${vote.rank}, own score ${scoreText(vote.score)}) vouches with weight ${ranking.weight}`);
-  for (const by of candidate.named_by)
-    details.push(`${by.rank === null ? "the question" : `the chunk of rank ${by.rank}`} names its document (${by.name}), and vouches`);
-  const headings = make("p", { class: "note", dir: "auto" }, candidate.headings.join(" › "));
-  const text = make("div", { class: "text", dir: "auto" }, candidate.text);
-  const list = make("ul", { class: "note" }, ...details.map((words) => make("li", {}, words)));
-  const full = make("div", { class: "full" }, candidate.headings.length ? headings : null, text, list);
-  return make("li", { class: selected ? "keep" : "drop" }, make("details", {}, summary, full));
-}
+const searchSoon = later(() => $("ask-shown").hasChildNodes() && search(), 250);
 
 // -- the page -------------------------------------------------------------------------------------------
 
@@ -387,8 +240,6 @@ $("ask-form").addEventListener("input", ({ target }) => {
   searchSoon();
 });
 $("cut-reset").addEventListener("click", resetCut);
-$("cut-at").addEventListener("input", () => moveCut(number("cut-at")));
-for (const event of ["pointerdown", "pointermove"]) $("curve").addEventListener(event, pointed);
 $("question").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey) return;
   event.preventDefault();
@@ -401,8 +252,8 @@ async function begin() {
   const { store, settings, problem, version } = info;
   const counts = store && `${store.documents.toLocaleString("en")} documents, ${store.chunks.toLocaleString("en")} chunks`;
   $("about").textContent = store ? `${counts}, ${store.embedder}; sage-rag ${version}` : problem;
-  for (const { id, name, chunks } of info.documents) $("document").append(make("option", { value: id }, `${name} (${chunks})`));
-  for (const id of ["model", "reranker"]) $(id).replaceChildren(...info[`${id}s`].map((name) => make("option", { value: name }, name)));
+  for (const { id, name, chunks } of info.documents) $("document").append(option(id, `${name} (${chunks})`));
+  for (const id of ["model", "reranker"]) $(id).replaceChildren(...info[`${id}s`].map((name) => option(name, name)));
   $("reranker").value = settings.reranker;
   $("context").checked = settings.context;
   $("candidates").value = settings.candidates;

@@ -2,8 +2,8 @@
 
 The server listens on the loopback device alone, under an address with a random token. It answers only where
 the Host header is its own (a name that an attacker's DNS turns into 127.0.0.1 is not) and where the request
-does not come from another site. Bodies are limited, work is done in threads and bounded in time, and all text
-goes to the page as JSON.
+does not come from another site. Bodies are limited, work is done in threads and bounded in time. What is
+found is drawn here, as in reports: all text is escaped, and the page runs no script but its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import secrets
 import socket
 import sys
 import threading
-import time
 import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ import typer
 from sage_app.cli import options as cli
 from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
-from sage_core._checks import check_installed, check_int, near_match
+from sage_core._checks import check_installed, check_int, counted, near_match
 from sage_core.errors import InputError, SageError, StoreError
 from sage_core.ranking.named import HYBRID, NONE
 
@@ -66,12 +65,10 @@ _MOST_TOKENS, _MOST_CANDIDATES = 10_000, 500
 _JSON_BYTES = 4 * MOST_CHARACTERS + 10_000
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-INSPECT_POLICY = POLICY.replace("style-src 'self'", "style-src 'unsafe-inline'").replace(
-    "form-action 'none'", "form-action 'self'"
-)
+INSPECT_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'")
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -260,8 +257,10 @@ class Workbench:
 
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """A text, cut with these settings."""
-        from sage_app.playground.explore import exploring_segmenter
-        from sage_app.playground.page import segmentation_data, segmenter_code
+        from sage_app.playground.page import segmenter_code
+        from sage_app.rendering.html.markup import join
+        from sage_app.rendering.html.views import segmentation_parts
+        from sage_core.segmentation import Segmenter
 
         _fields(data, ("text", "settings"))
         text = _text(data, "text", MOST_CHARACTERS)
@@ -278,12 +277,11 @@ class Workbench:
             settings.pop("target_tokens", None)
             if isinstance(settings.get("max_tokens"), int) and settings["max_tokens"] > 400:
                 settings["coarse_tokens"] = settings["max_tokens"]
-        began = time.perf_counter()
-        segmenter = exploring_segmenter(**settings)
+        segmenter = Segmenter(**settings)
         view = segmenter.explain(text)
         return {
-            **segmentation_data(view),
-            "seconds": round(time.perf_counter() - began, 3),
+            "summary": counted(len(view.spans), "chunk"),
+            "html": join(segmentation_parts(view, None)),
             "max_tokens": segmenter.max_tokens,
             "min_tokens": segmenter.min_tokens,
             "code": segmenter_code(settings),
@@ -292,7 +290,9 @@ class Workbench:
     def search(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The candidates of a question, with their scores and the cut."""
         from sage_app.pipeline.sage import Sage
-        from sage_app.playground.page import retrieval_data, sage_code
+        from sage_app.playground.page import sage_code
+        from sage_app.rendering.html.markup import join
+        from sage_app.rendering.html.report import retrieval_parts
 
         _fields(data, ("question", "settings"))
         question = _text(data, "question", MOST_QUESTION)
@@ -301,8 +301,12 @@ class Workbench:
         sage = Sage.from_settings(
             settings, self.store, embedder=self.embedder, reranker=self._reranker(settings.reranker)
         )
-        code = sage_code(question, self.store.location, settings)
-        return {**retrieval_data(sage.retrieve(question)), "code": code}
+        found = sage.retrieve(question)
+        return {
+            "summary": f"{found.selection.cut} of {len(found.candidates)} kept: {found.selection.reason}",
+            "html": join(retrieval_parts(found, found.selection)),
+            "code": sage_code(question, self.store.location, settings),
+        }
 
     def _offered(self) -> list[str]:
         """Names of rerankers; that of the settings first."""
@@ -408,7 +412,7 @@ class _Guard:
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
                 headers = dict(HEADERS)
-                if scope["path"].endswith("/inspect"):  # brings its style with it, and asks by a form
+                if scope["path"].endswith("/inspect"):  # asks by a form
                     headers["content-security-policy"] = INSPECT_POLICY
                 own = [(k.encode(), v.encode()) for k, v in headers.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *own]}

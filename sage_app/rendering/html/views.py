@@ -77,7 +77,7 @@ def segmentation_report(
     return page(
         f"{title} – sage-rag",
         tag("header", tag("p", "sage-rag segment", class_="eyebrow"), foreign(title, "h1")),
-        *_segments(view, None),
+        *segmentation_parts(view, None),
         section("Settings", settings_html({**listed, **(settings or {}), **made_now(made)})),
     )
 
@@ -93,7 +93,7 @@ fragment.register(Answer)(
 )
 fragment.register(FeedbackResult)(lambda result: piece(*_loop(result)))
 fragment.register(Inspection)(lambda result: piece(*inspection_parts(result)))
-fragment.register(SegmentationView)(lambda result: piece(*_segments(result, NOTEBOOK_CHUNKS)))
+fragment.register(SegmentationView)(lambda result: piece(*segmentation_parts(result, NOTEBOOK_CHUNKS)))
 page_of.register(Answer)(answer_report)
 page_of.register(Retrieval)(retrieval_report)
 page_of.register(Inspection)(lambda result: page(f"{result.question} – sage-rag", *inspection_parts(result)))
@@ -144,7 +144,8 @@ def _inspected(passages: Sequence[Passage], moves: Sequence[str] = ()) -> Markup
     return candidates_html(rows, Selection(every, tuple(p.score for p in passages), len(rows), ""))
 
 
-def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
+def segmentation_parts(view: SegmentationView, most: int | None) -> list[Markup]:
+    """Figures, P(same) along the text, the chunks; at most so many where given."""
     starts = {span.start for span in view.spans}
     cuts = sum(b.position in starts for b in view.boundaries)
     total, count = sum(view.tokens), len(view.spans)
