@@ -2,9 +2,8 @@
 
 Chroma has no transactions. A document's chunks carry the version that they belong to, and its record, in a
 second collection, names the live version: one small write replaces a document, whatever its size. Every such
-write also sets a mark; a search that finds another mark than before it began is made again. Chunks are
-announced before they are written and unregistered afterwards, so that a later run can delete what a writer
-that died left behind.
+write also sets a mark; a search that finds another mark than before it began is made again. Chunks that a
+writer that died left behind belong to no live version: no search returns them, and ``rebuild`` clears them.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ TOKEN_VARIABLE = "SAGE_CHROMA_TOKEN"
 # The index is approximate. Against exact search for 30 neighbors, 100 chunks that are much alike: Chroma's
 # defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
 _INDEX = {"hnsw": {"space": "cosine", "max_neighbors": 48, "ef_construction": 200, "ef_search": 400}}
-_SETTINGS, _CHANGE, _DOCUMENT, _PENDING = "settings", "change", "d:", "p:"
+_SETTINGS, _CHANGE, _DOCUMENT = "settings", "change", "d:"
 _PAGE = 5_000
 _DELETED_TOGETHER = 200
 _TRIES = 8  # searches that a writer came between, before one is taken as it is
-_STALE = 3_600.0  # seconds after which announced chunks are those of a writer that died
 _PATIENCE = 20.0  # seconds that a server may be away
 _TIMEOUT = 60.0  # seconds that it may take over a reply
 
@@ -149,13 +147,10 @@ class ChromaStore(OpenStore):
     def check(self, identity: StoreIdentity) -> None:
         self._identity().require(identity, self.location)
 
-    def _identity(self) -> StoreIdentity:
-        text = self._settings()
-        if text is None:
+    def _identity(self, text: str | None = None) -> StoreIdentity:
+        """From its settings; read where they are not given."""
+        if (text := text or self._settings()) is None:
             raise self._no_store()
-        return self._identity_of(text)
-
-    def _identity_of(self, text: str) -> StoreIdentity:
         try:
             settings = json.loads(text)
             if settings.pop("schema") != SCHEMA:
@@ -179,7 +174,6 @@ class ChromaStore(OpenStore):
         return row["metadatas"][0]["text"] if row is not None and row["ids"] else None
 
     def documents(self) -> list[DocumentRecord]:
-        rows = self._rows("document")
         records = [
             DocumentRecord(
                 key.removeprefix(_DOCUMENT),
@@ -189,17 +183,16 @@ class ChromaStore(OpenStore):
                 row.get("title"),
                 row.get("stat", ""),
             )
-            for key, row in rows.items()
+            for key, row in self._rows().items()
         ]
         return sorted(records, key=lambda r: r.source)
 
-    def _rows(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Entries of the second collection, by id."""
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        """The documents' entries of the second collection, by id."""
         rows: dict[str, dict[str, Any]] = {}
         while True:
-            offset = len(rows)
             part = self._documents(
-                "get", where={"kind": kind}, limit=_PAGE, offset=offset, include=["metadatas"]
+                "get", where={"kind": "document"}, limit=_PAGE, offset=len(rows), include=["metadatas"]
             )
             rows.update(zip(part["ids"], part["metadatas"], strict=True))
             if len(part["ids"]) < _PAGE:
@@ -314,7 +307,7 @@ class ChromaStore(OpenStore):
 
     @contextmanager
     def writing(self, identity: StoreIdentity, *, rebuild: bool = False) -> Iterator[None]:
-        """Get ready for writing; makes the store where there is none, and clears up after a broken run.
+        """Get ready for writing; makes the store where there is none.
 
         Several writers may write at the same time; of two that write the same document, the later one wins.
 
@@ -331,7 +324,6 @@ class ChromaStore(OpenStore):
         if not self.is_complete:
             self._create(identity)
         self.check(identity)
-        self._sweep()
         self._writing = True
         try:
             yield
@@ -370,27 +362,12 @@ class ChromaStore(OpenStore):
             rows.update(zip(page["ids"], page["metadatas"], strict=True))
         return rows
 
-    def _sweep(self) -> None:
-        """Delete chunks that a writer that died announced and perhaps wrote."""
-        pending = self._rows("pending")
-        dead = {key for key, row in pending.items() if time.time() - row["since"] >= _STALE}
-        if dead:
-            self._delete_versions({key.removeprefix(_PENDING) for key in dead})
-
-    def _announce(self, versions: Iterable[str]) -> None:
-        since = time.time()
-        rows = {f"{_PENDING}{version}": {"kind": "pending", "since": since} for version in versions}
-        self._write_rows(rows, change=False)
-
     def _delete_versions(self, versions: Collection[str]) -> None:
-        """Delete the chunks of these versions unless they are live, and their announcements."""
-        keys = {version: _DOCUMENT + version.rpartition("-")[0] for version in versions}
-        records = self._records(set(keys.values()))
-        live = {row["version"] for row in records.values()}
+        """Delete the chunks of these versions, unless another writer has made them live again."""
+        keys = {_DOCUMENT + version.rpartition("-")[0] for version in versions}
+        live = {row["version"] for row in self._records(keys).values()}
         for part in _parts(sorted(set(versions) - live), _DELETED_TOGETHER):
             self._chunks("delete", where={"version": {"$in": part}})
-        for part in _parts([_PENDING + version for version in versions], _PAGE):
-            self._documents("delete", ids=part)
 
     def _require_writing(self) -> None:
         if not self._writing:
@@ -415,7 +392,6 @@ class ChromaStore(OpenStore):
         versions = {source: version_of(source, d.digest) for source, d in heads.items()}
         before = self._records({_DOCUMENT + document_id(source) for source in heads})
         old = {row["version"] for row in before.values()} - set(versions.values())
-        self._announce({*versions.values(), *old})
         counts = dict.fromkeys(heads, 0)
         for document in parts:
             counts[document.source] += len(document.chunks)
@@ -437,7 +413,7 @@ class ChromaStore(OpenStore):
                 for source, document in heads.items()
             }
         )
-        self._delete_versions({*versions.values(), *old})
+        self._delete_versions(old)
 
     def _write_chunks(self, document: NewDocument, version: str) -> None:
         if len(document.chunks) != len(document.vectors):
@@ -461,7 +437,6 @@ class ChromaStore(OpenStore):
         versions = {row["version"] for row in self._records(keys).values()}
         if not versions:
             return
-        self._announce(versions)
         self._documents("delete", ids=sorted(keys))
         self._write_rows({})
         self._delete_versions(versions)
@@ -492,7 +467,7 @@ class ChromaStore(OpenStore):
         for _ in range(_TRIES):
             hits, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n)
             if identity is not None:
-                self._identity_of(settings).require(identity, self.location)
+                self._identity(settings).require(identity, self.location)
             before, self._mark = self._mark, mark
             if before == mark:
                 break  # else: a document that was replaced meanwhile may be missing
