@@ -46,32 +46,9 @@ def ask(
         int, cli.option("Chunks fetched before reranking; by words, half as many more.", "N")
     ] = 60,
     no_context: cli.NoContextOption = False,
-    min_k: Annotated[
-        int | None, cli.option("Fewest chunks to send, in place of --min-context-tokens.", "N", "none")
-    ] = None,
     min_context_tokens: Annotated[
         int | None, cli.option("Fewest tokens to send, in whole chunks.", "N", "250")
     ] = None,
-    max_k: Annotated[int | None, cli.option("Most chunks to send.", "N", "no limit")] = None,
-    gradient: Annotated[
-        float | None,
-        cli.option(
-            "Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
-            shown="0.3, with a guard against smooth tails",
-        ),
-    ] = None,
-    rule: Annotated[
-        str,
-        cli.option(
-            "What ends the list: auto, gradient (the paper's), or one of sage_core.selection with its "
-            "settings, such as 'FixedK(5)' or 'Threshold(0.5)'.",
-            "NAME",
-            "auto, or that of --settings",
-        ),
-    ] = "",
-    baseline_top_k: Annotated[
-        int, cli.option("Plain top-k to compare the tokens with; changes nothing else.", "K")
-    ] = 10,
     max_context_tokens: Annotated[
         int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
     ] = None,
@@ -94,9 +71,6 @@ def ask(
             "N",
         ),
     ] = DEFAULT_FEEDBACK.hops,
-    accept_score: Annotated[
-        float, cli.option("A grade (1 to 10) that ends the rounds.")
-    ] = DEFAULT_FEEDBACK.accept_score,
     reranker: Annotated[
         str | None,
         cli.option(
@@ -136,17 +110,8 @@ def ask(
 
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
-    selection = chosen.updated(
-        rule=cli.named_rule(rule),
-        min_k=min_k,
-        max_k=max_k,
-        gradient=gradient,
-        min_context_tokens=min_context_tokens,
-        max_context_tokens=max_context_tokens,
-    )
-    feedback = FeedbackConfig(
-        accept_score=accept_score, max_rounds=max_rounds, selection=selection, critic=critic, hops=hops
-    )
+    selection = chosen.updated(min_context_tokens=min_context_tokens, max_context_tokens=max_context_tokens)
+    feedback = FeedbackConfig(max_rounds=max_rounds, selection=selection, critic=critic, hops=hops)
     sage = open_sage(
         store,
         embedder=embedder,
@@ -155,12 +120,7 @@ def ask(
         base_url=base_url,
         offline=offline,
         timeout=timeout,
-        config=SageConfig(
-            candidates,
-            baseline_top_k,
-            feedback,
-            context=not no_context,
-        ),
+        config=SageConfig(candidates, feedback=feedback, context=not no_context),
     )
     if not asks_llm(model, base_url, offline):
         _warn_without_llm(critic, hops)

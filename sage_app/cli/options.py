@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -229,37 +228,6 @@ def load_settings(path: str | None, embedder: str) -> SageSettings:
     from sage_app.pipeline.settings import SageSettings
 
     return replace(SageSettings() if path is None else SageSettings.load(path), embedder=embedder)
-
-
-def named_rule(text: str) -> Any:
-    """A rule as Python writes it: ``auto``, ``gradient``, ``FixedK(5)``; None for an empty text.
-
-    Raises:
-        InputError: For anything else.
-    """
-    if text in ("", "auto", "gradient"):
-        return text or None
-    from sage_core import selection
-    from sage_core._checks import near_match
-
-    rules = [name for name in selection.__all__ if callable(getattr(getattr(selection, name), "cut", None))]
-    rules = [name for name in rules if name not in ("Rule", "Earliest")]
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-        call = call if isinstance(call, ast.Call) else ast.Call(call, [], [])
-        name = call.func.id if isinstance(call.func, ast.Name) else text
-        arguments = [ast.literal_eval(value) for value in call.args]
-        keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError):
-        raise InputError(f"--rule {text!r}: write it as FixedK(5) or Threshold(0.5)") from None
-    if name not in rules:
-        known = ["auto", "gradient", *rules]
-        hint = near_match(name, known) or f"; there are {', '.join(known)}"
-        raise InputError(f"there is no rule {name!r}{hint}")
-    try:
-        return getattr(selection, name)(*arguments, **keywords)
-    except TypeError as error:
-        raise InputError(f"--rule {text!r}: {str(error).replace(f'{name}.__init__()', name)}") from None
 
 
 def make_segmenter(

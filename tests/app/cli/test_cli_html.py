@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from sage_app import SageSettings
 from sage_app.cli.main import run
+from sage_core import SelectionConfig
+from sage_core.selection import FixedK
 from tests.app.cli.support import DEMO, QUESTION, as_json, mistake, shown
 from tests.fakes.llm_server import LLMServer, Reply
 
@@ -23,7 +26,7 @@ def test_ask_writes_a_page_and_names_it(
     page = tmp_path / "report.html"
     page.write_text("an older one")
     assert f"page    {page}" in shown(
-        capsys, "ask", QUESTION, "--store", store, "--html", page, "--min-k", "3"
+        capsys, "ask", QUESTION, "--store", store, "--html", page, "--min-context-tokens", "300"
     )
     html = page.read_text(encoding="utf-8")
     expected = (
@@ -34,14 +37,17 @@ def test_ask_writes_a_page_and_names_it(
         "hybrid",
     )
     assert [part for part in expected if part not in html] == []
-    assert re.search(r"<dt>min k</dt><dd><span[^>]*>3<", html)
+    assert re.search(r"<dt>min context tokens</dt><dd><span[^>]*>300<", html)
     assert os.listdir(tmp_path) == ["report.html"]
 
 
 def test_a_page_names_a_gradient_only_where_one_decides(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    for rule, named in (("gradient", True), ("FixedK(2)", False)):
-        assert run(["ask", QUESTION, "--store", str(store), "--html", str(page), "--rule", rule]) == 0
+    settings = tmp_path / "settings.json"
+    for rule, named in (("gradient", True), (FixedK(2), False)):
+        SageSettings(selection=SelectionConfig(rule=rule)).save(settings)
+        arguments = ["--html", str(page), "--settings", str(settings)]
+        assert run(["ask", QUESTION, "--store", str(store), *arguments]) == 0
         assert ("<dt>gradient</dt>" in page.read_text(encoding="utf-8")) is named
 
 

@@ -68,8 +68,7 @@ def test_an_unreachable_llm_shows_the_chunks(store: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["ask", QUESTION, "--min-k", "-1"],
-        ["ask", QUESTION, "--gradient", "7"],
+        ["ask", QUESTION, "--max-context-tokens", "-1"],
         ["ask", QUESTION, "--candidates", "0"],
         ["segment", str(DEMO / "water-works.txt"), "--strategy", "other"],
         ["segment", str(DEMO / "water-works.txt"), "--threshold", "7"],
@@ -139,10 +138,6 @@ TEXT = str(DEMO / "water-works.txt")
         (["segment", TEXT, "--encoding", "undefined"], "'undefined' is no encoding"),
         (["segment", TEXT, "--encoding", "base64"], "unknown encoding 'base64'"),
         (["segment", TEXT, "--threshold", "nan"], "threshold must be a number"),
-        (["ask", QUESTION, "--accept-score", "nan"], "accept_score must be a number"),
-        (["ask", QUESTION, "--rule", "FixdK(5)"], "no rule 'FixdK'; did you mean 'FixedK'?"),
-        (["ask", QUESTION, "--rule", "FixedK"], "missing 1 required positional argument: 'k'"),
-        (["ask", QUESTION, "--rule", "exit(5"], "write it as FixedK(5)"),
         (["ask", QUESTION, "--base-url", "localhost:11434"], "no address of a server"),
         (["ask", QUESTION, "--base-url", "http://["], "no address of a server"),
         (["ask", QUESTION, "--base-url", "http://127.0.0.1:9/v1", "--timeout", "0"], "above 0"),
