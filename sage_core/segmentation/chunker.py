@@ -21,7 +21,8 @@ from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
 from sage_core.segmentation.structure import hold_units, part_sections, whole_tables
-from sage_core.text.language import sample
+from sage_core.text.language import LETTERS, sample
+from sage_core.text.lexicon import PROSE_WORDS
 from sage_core.text.lines import Line
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
@@ -35,12 +36,6 @@ _CERTAIN = 1e-6
 _FEW_WORDS = 20
 _ENGLISH_SHARE = 0.12  # of the words; English prose has 0.3 and more, lists and tables about 0.1
 _LEAST_TRUST = 0.25
-_WORD = re.compile(r"[^\W\d_]+")
-# Words that English prose is full of and that other languages written in Latin letters hardly have.
-_ENGLISH_WORDS = """
-    the and of to that with this from which are were their have has been they his its by for not but is it as
-"""
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 def english_trust(text: str) -> float:
@@ -50,12 +45,12 @@ def english_trust(text: str) -> float:
     full weight, falling in proportion to 0.25 where there are none. Fewer than 20 words are too few to tell:
     then the script decides, Latin letters for 1, any other for 0.25.
     """
-    words = _WORD.findall(sample(text).lower())
+    words = LETTERS.findall(sample(text).lower())
     if len(words) < _FEW_WORDS:
         letters = "".join(words)
         latin = sum(sign < "\u0250" for sign in letters)
         return 1.0 if 2 * latin >= len(letters) else _LEAST_TRUST
-    share = sum(map(_ENGLISH.__contains__, words)) / len(words)
+    share = sum(map(PROSE_WORDS.__contains__, words)) / len(words)
     return min(1.0, max(_LEAST_TRUST, share / _ENGLISH_SHARE))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from sage_core.errors import InputError
+from sage_core.text.lexicon import MONTHS, word_set
 from sage_core.text.lines import (
     ATX,
     CONTENTS_ENTRY,
@@ -490,16 +491,13 @@ _KEYWORD = re.compile(
 )
 _KEYWORD_RANKS = {"part": 0, "book": 0, "volume": 0, "act": 0, "chapter": 1, "letter": 1}
 _KEYWORD_FAMILIES = ("part", "chapter", "article")
-_TOP_NAMES = """
+_TOP_WORDS = word_set("""
     abstract acknowledgements acknowledgments appendix appendices bibliography conclusion conclusions contents
     discussion foreword glossary index introduction methods preface prologue epilogue references results
     summary
-"""
-_TOP_WORDS = frozenset(_TOP_NAMES.split())
+""")
 _ENDS = tuple(".!,;:…。！，；：、؟।")
 _SENTENCE_END = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*(?:\s|\Z)")
-_MONTH_NAMES = "january february march april may june july august september october november december"
-_MONTHS = frozenset(_MONTH_NAMES.split())
 
 
 class _Candidate(NamedTuple):
@@ -569,7 +567,7 @@ def _numbered(index: int, match: re.Match[str]) -> _Candidate | None:
         return None
     if match.group("decimal"):
         number = tuple(int(part) for part in match.group("decimal").split("."))
-        if len(number) == 1 and not match.group("dot") and words.split()[0].lower().rstrip(".,") in _MONTHS:
+        if len(number) == 1 and not match.group("dot") and words.split()[0].lower().rstrip(".,") in MONTHS:
             return None
         return _Candidate(index, "decimal", number, False)
     roman = match.group("roman")

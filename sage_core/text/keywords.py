@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.text.language import is_english
+from sage_core.text.language import MIN_WORDS, is_english
+from sage_core.text.lexicon import STOP_WORDS, singular
 
 _K1, _B = 1.5, 0.75
 
@@ -27,14 +28,6 @@ _ASCII_WORD = re.compile(r"\w+")
 _WORD = re.compile(rf"\w[\w{MARKS}]*")
 # Written or left out as one likes: points of vowels, the line that stretches an Arabic word, and joiners.
 _OPTIONAL = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670\u0640\u200c\u200d]")
-_STOP_WORDS = """
-    a about all also am an and any are as at be been being both but by can could did do does doing for
-    from had has have having he her hers him his how i if in into is it its itself many may me might much
-    must my no nor not of on or our shall she should so some such than that the their them then there these
-    they this those to too us was we were what when where which while who whom whose why will with would
-    you your
-    """
-_STOPPED = frozenset(_STOP_WORDS.split())
 
 # Scripts without spaces between words: Thai to Khmer, kana, Han, and what is only used beside them.
 UNSPACED = re.compile(
@@ -44,8 +37,6 @@ UNSPACED = re.compile(
 _CHARACTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 # Only from where a word begins: from each of its letters, a word of 100,000 letters would take minutes.
 _COMPOUND = re.compile(r"(?<!\w)\w+(?:[-./:_+]\w+)+")
-# Words from which on the shares of small words decide whether a text is English.
-_LEAST_WORDS = 8
 
 
 def words(text: str) -> list[str]:
@@ -61,11 +52,11 @@ def words(text: str) -> list[str]:
         found = _WORD.findall(_OPTIONAL.sub("", unicodedata.normalize("NFKC", plain)))
         if UNSPACED.search(plain):
             found = [part for word in found for part in pairs_of(word)]
-    if is_english(text, _LEAST_WORDS):
-        found = [word for word in found if word not in _STOPPED]
+    if is_english(text, MIN_WORDS):
+        found = [word for word in found if word not in STOP_WORDS]
     # Whatever the language: a question of three words does not show its own, and would lose the ending that
     # its text keeps.
-    found = [_singular(word) for word in found]
+    found = [singular(word) for word in found]
     # Interned: the words of many texts that are kept are then the same few strings.
     return [sys.intern(word) for word in found]
 
@@ -93,15 +84,6 @@ def pairs_of(word: str) -> Iterator[str]:
         rest = run.end()
     if rest < len(word):
         yield word[rest:]
-
-
-def _singular(word: str) -> str:
-    """Harman's s-stemmer: countries -> country, towns -> town; glass and thus stay."""
-    if len(word) > 4 and word.endswith("ies") and word[-4] not in "ae":
-        return word[:-3] + "y"
-    if len(word) > 3 and word.endswith("s") and word[-2] not in "us":
-        return word[:-1]
-    return word
 
 
 def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDArray[np.float64]:

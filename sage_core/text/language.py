@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 
-_ENGLISH_WORDS = """
-    the of and to is that for with by are from at it as be this which has he she not have were been his her
-    their its they you your can does did what who when where how we our
-"""
-COMMON_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+from sage_core.text.lexicon import COMMON_ENGLISH, word_set
+
 # No single letters: those of "E17" are such.
 _FOREIGN_WORDS = """
     der die das und ist von mit den dem ein eine nicht zu auf im el la los las que es en un una por con del le
@@ -24,9 +21,11 @@ _FOREIGN_ASKING = """
     quantas quem onde quale quali quanti perché hoeveel welke waarom siapa berapa kapan bagaimana nasıl
     quando nerede kaç hangi kto gdzie kiedy jaki jaka
 """
-_ASKING = frozenset(_FOREIGN_ASKING.split())
-_FOREIGN = frozenset(_FOREIGN_WORDS.split()) | _ASKING
-_LETTERS = re.compile(r"[^\W\d_]+")
+_ASKING = word_set(_FOREIGN_ASKING)
+_FOREIGN = word_set(_FOREIGN_WORDS) | _ASKING
+LETTERS = re.compile(r"[^\W\d_]+")
+MIN_WORDS = 8
+"""Words from which on the shares of small words decide whether a text is English."""
 
 
 # First what only one language of a script has: kana, and letters of Urdu and of Persian.
@@ -55,7 +54,7 @@ _LATIN = {
     "Portuguese": "os as é qual quais quem quando onde quantos como do da em uma não ã õ ç",
     "Italian": "il gli che di è quale quando dove chi come quanti della nel sono una perché",
 }
-_SIGNS = {language: frozenset(listed.split()) for language, listed in _LATIN.items()}
+_SIGNS = {language: word_set(listed) for language, listed in _LATIN.items()}
 
 
 def language_of(text: str) -> str | None:
@@ -65,7 +64,7 @@ def language_of(text: str) -> str | None:
         >>> language_of("Wann fährt die Fähre?"), language_of("渡轮几点开？")
         ('German', 'Chinese')
     """
-    if is_english(text, 8):
+    if is_english(text, MIN_WORDS):
         return "English"
     letters = sum(map(str.isalpha, text))
     for language, pattern in _SCRIPTS:
@@ -73,7 +72,7 @@ def language_of(text: str) -> str | None:
         # Few letters tell Urdu from Arabic; the others are a script, of which a name may be in any text.
         if own and own >= (0.02 if language in _RARE else 0.3) * letters:
             return language
-    words = _LETTERS.findall(text.lower())
+    words = LETTERS.findall(text.lower())
     # Letters are one sign together: Turkish has the ü of German and the ç of French.
     counts = {
         language: sum(map(signs.__contains__, words)) + (not signs.isdisjoint(text.lower()))
@@ -104,7 +103,7 @@ def is_english(text: str, least: int) -> bool:
         least: Words from which on the shares of small words such as "the" and "der" decide. In fewer words,
             more of another language do, at least two, or one that begins a question.
     """
-    words = _LETTERS.findall(text.lower())
+    words = LETTERS.findall(text.lower())
     if not words:
         return True
     if not text.isascii():

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sage_core.text.blocks import Block, blocks, classified, line_breaks, lines_matter, sentence_kinds
+from sage_core.text.lexicon import MONTHS, WEEKDAYS, word_set
 from sage_core.text.lines import STEP, Line
 from sage_core.text.spans import Span, trim
 
@@ -42,38 +43,29 @@ _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _PHRASE_GAP = re.compile(rf"(?<=[{_UNSPACED}])\s+(?=[{_UNSPACED}])")
 
 
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-_TITLES = _words(
+_TITLES = word_set(
     "mr mrs ms dr prof rev hon gen col maj capt cmdr lt sgt cpl gov sen rep pres mt messrs mme mlle msgr "
     "adm amb supt insp fr st ste"
 )
-_BEFORE_NUMBER = _words(
+_BEFORE_NUMBER = word_set(
     "no nos nr fig figs eq eqs vol vols ch chap sec sect art arts p pp para paras ex pt ver ref refs tab op "
     "pl jan feb mar apr jun jul aug sep sept oct nov dec c ca cf approx al"
 )
-_MID_SENTENCE = _words("e.g i.e eg ie cf vs viz approx esp incl al resp")
-_BEFORE_LOWER = _words(
+_MID_SENTENCE = word_set("e.g i.e eg ie cf vs viz approx esp incl al resp")
+_BEFORE_LOWER = word_set(
     "etc inc ltd co corp jr sr dept est ed eds min mins hr hrs sec secs tsp tbsp oz lb lbs ft mi sq "
     "cm mm km kg ml mon tue tues wed thu thur thurs fri sat sun "
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_LIFE_DATES = _words("b d c r m fl")
-_NOON = _words("a.m p.m")
+_LIFE_DATES = word_set("b d c r m fl")
+_NOON = word_set("a.m p.m")
 # What follows a time of day without being a new sentence.
-_AFTER_NOON = _words(
-    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday EST EDT CST CET GMT UTC PST PDT ET PT"
-)
-_MONTHS = _words(
-    "January February March April May June July August September October November December "
-    "Januar Februar März Mai Juni Juli Oktober Dezember"
-)
+_AFTER_NOON = word_set("EST EDT CST CET GMT UTC PST PDT ET PT", {day.capitalize() for day in WEEKDAYS})
+_MONTHS = word_set("Januar Februar März Mai Juni Juli Oktober Dezember", {m.capitalize() for m in MONTHS})
 _AMOUNT = re.compile(r"[^\w\s]*\d[\d.,:]*\Z")
 _VOLUME = re.compile(r"\d{1,4} ?\(\d|\d{1,4}(?:\(\d+\))?, (?:pp?\. )?\d+[-–]\d")  # 12 (3): 4-5
 _ADDRESS = re.compile(r"(?:https?://|www\.|doi:)")
-_STARTERS = _words(
+_STARTERS = word_set(
     "The A An In On At By For From With As It Its He She They We You I This That These Those There Here But "
     "And Or So If When While Where What Who Why How After Before During Since Although Because However "
     "Thus Then Such Some Many Most Both Each No Not All His Her Their Our My Your One Two To"

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.text.language import is_english, sample
+from sage_core.text.language import MIN_WORDS, is_english, sample
 
 if TYPE_CHECKING:
     from sage_core.text.wordpiece import WordPiece
 
-# Words from which on the shares of small words decide whether a text is English.
-_LEAST_WORDS = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 
 
 def in_english(text: str) -> bool:
     """Whether a text, or the sample that is read of a long one, looks like English."""
-    return is_english(sample(text), _LEAST_WORDS)
+    return is_english(sample(text), MIN_WORDS)
 
 
 @runtime_checkable

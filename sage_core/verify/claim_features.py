@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sage_core.text.blocks import points_back
-from sage_core.text.language import COMMON_ENGLISH
+from sage_core.text.lexicon import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.passages import ParsedPassages, Sentence
 from sage_core.verify.quantities import missing, quantities

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.text.language import COMMON_ENGLISH
+from sage_core.text.lexicon import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.claim_features import rule_features
 from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim

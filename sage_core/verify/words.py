@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sage_core.text.keywords import MARKS, pairs_of
+from sage_core.text.lexicon import EMPTY_WORDS, MONTHS, WEEKDAYS, stem, word_set
 
 _VERB = (
     "is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|"
@@ -27,31 +28,9 @@ YES_NO = re.compile(
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
-def listed(words: str) -> tuple[str, ...]:
-    """Words with blanks between."""
-    return tuple(words.split())
-
-
-_STOP = frozenset(
-    listed(
-        "a about after all also am an and any are as at be been before being between both but by can "
-        "could did do does doing done each for from get give given had has have having he her here hers "
-        "him his how i if in into is it its itself just kind many may me might more most much must my no "
-        "nor not of off on once one only or other our out over own per s same say says shall she should so "
-        "some such t tell than that the their them then there these they this those through to too type "
-        "under until up us use used very was we were what when where which while who whom whose why will "
-        "with would you your"
-    )
-)
-DATES = frozenset(
-    listed(
-        "january february march april june july august september october november december monday tuesday "
-        "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
-        "sundays noon midnight hundred thousand million billion"
-    )
-)
-_NUMBER_WORDS = frozenset(listed("one two three four five six seven eight nine ten eleven twelve"))
-_ENDINGS = listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
+_OTHER_DATES = "noon midnight hundred thousand million billion"
+DATES = word_set(_OTHER_DATES, MONTHS - {"may"}, WEEKDAYS, {f"{day}s" for day in WEEKDAYS})
+_NUMBER_WORDS = word_set("one two three four five six seven eight nine ten eleven twelve")
 
 # "Not only" denies nothing of what follows.
 DENIAL = re.compile(
@@ -71,28 +50,18 @@ def stems(text: str) -> frozenset[str]:
     """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
     plain = _content_words(text)
     dated = any(w in DATES or w in _NUMBER_WORDS or any(c.isdecimal() for c in w) for w in plain)
-    return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
+    return frozenset({stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
 def stem_list(text: str) -> list[str]:
     """Content words of a text in order, stemmed; unlike `stems`, digits stand for themselves only."""
-    return [_stem(w) for w in _content_words(text)]
+    return [stem(w) for w in _content_words(text)]
 
 
 def _content_words(text: str) -> list[str]:
     """Words without stop words; pairs of characters in scripts without spaces."""
-    found = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
+    found = [w for w in _WORD.findall(text.lower()) if w not in EMPTY_WORDS]
     return found if text.isascii() else [part for w in found for part in pairs_of(w)]
-
-
-def _stem(word: str) -> str:
-    """The word without common English endings, so that "built" stays and "bridges" meets "bridge"."""
-    word = re.sub(r"['’]s?$", "", word)
-    for ending in _ENDINGS:
-        # Three letters stay, or "sing" and "red" would lose all; "glass" is no plural.
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            return word[: -len(ending)]
-    return word
 
 
 def says_something(text: str) -> bool:
