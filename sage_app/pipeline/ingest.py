@@ -226,10 +226,14 @@ class Ingest:
         self._check_named(files)
         with _ahead(self._batches(files)) as batches:
             # The store is left alone, and no model loaded, until there is something to put in.
-            first = self._first(batches)
-            if fresh and first is None:
+            first: list[_Segmented] = []
+            for first in batches:
+                if first:
+                    break
+                self._report_progress("")
+            if fresh and not first:
                 raise self._nothing_readable(rebuild=rebuild)
-            with self.store.writing(self._identity(probe=first is not None), rebuild=rebuild):
+            with self.store.writing(self._identity(probe=bool(first)), rebuild=rebuild):
                 for batch in itertools.chain([first] if first else [], batches):
                     self._write(batch)
                 if self._touched:
@@ -368,15 +372,12 @@ class Ingest:
             status = file.path.stat()
         except OSError:
             return ""
-        self._size(file, status.st_size)
+        self._total += status.st_size - self._bytes.get(file.source, 0)
+        self._bytes[file.source] = status.st_size
         if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED:
             return ""
         times = f"{status.st_mtime_ns}:{status.st_ctime_ns}"
         return f"{READER_VERSION}:{self.encoding or ''}:{status.st_size}:{status.st_ino}:{times}"
-
-    def _size(self, file: _File, size: int) -> None:
-        self._total += size - self._bytes.get(file.source, 0)
-        self._bytes[file.source] = size
 
     def _batches(self, files: Sequence[_File]) -> Iterator[list[_Segmented]]:
         """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
@@ -418,7 +419,6 @@ class Ingest:
                 # It may well be readable next time, so what the store has of it stays.
                 self._skip(file.source, str(error), unopened=True)
                 return None
-            self._size(file, len(data))
             digest = digest_of(data, self.encoding)
             if self._is_known(file, digest):
                 self._count_unchanged(file.source)
@@ -444,14 +444,6 @@ class Ingest:
         self._done += self._bytes.get(source, 0)
         self._done_before += self._bytes.get(source, 0)
 
-    def _first(self, batches: Iterator[list[_Segmented]]) -> list[_Segmented] | None:
-        """The first group that has something in it."""
-        for batch in batches:
-            if batch:
-                return batch
-            self._report_progress("")
-        return None
-
     def _skip(self, source: str, reason: str, *, unopened: bool = False) -> None:
         logger.info("skipped: %s", reason)
         self.skipped.append(Skipped(source, reason, unopened))
@@ -473,7 +465,8 @@ class Ingest:
             self.store.put_parts(self._parts(batch[0]))
             self._wrote(batch[0].document.source, 0)
             return
-        chunks = [self._chunks(each) for each in batch]
+        window = window_of(self.embedder)
+        chunks = [chunks_of(b.document, b.spans, context=self.context, window=window) for b in batch]
         vectors = self._vectors([c for part in chunks for c in part])
         ends = itertools.accumulate(map(len, chunks))
         self.store.put(
@@ -490,9 +483,12 @@ class Ingest:
     def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""
         size = self._bytes.get(each.document.source, 0)
-        done = 0
+        done, window = 0, window_of(self.embedder)
         for first in range(0, len(each.spans), _PARTS_TOGETHER * _PART_CHUNKS):
-            chunks = self._chunks(each, first, first + _PARTS_TOGETHER * _PART_CHUNKS)
+            stop = first + _PARTS_TOGETHER * _PART_CHUNKS
+            chunks = chunks_of(
+                each.document, each.spans, context=self.context, window=window, first=first, stop=stop
+            )
             for start in range(0, len(chunks), _PART_CHUNKS):
                 part = chunks[start : start + _PART_CHUNKS]
                 yield _new(each, part, self._vectors(part))
@@ -509,12 +505,6 @@ class Ingest:
     def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
         rows = self.embedder.embed_documents([c.text_for_models for c in chunks])
         return as_vectors(self.embedder.name, rows, 2)
-
-    def _chunks(self, each: _Segmented, first: int = 0, stop: int | None = None) -> list[Chunk]:
-        window = window_of(self.embedder) if self.context else _WINDOW
-        return chunks_of(
-            each.document, each.spans, context=self.context, window=window, first=first, stop=stop
-        )
 
     def _report_progress(self, source: str, *, within: int = 0) -> None:
         """Report progress; ``within`` are bytes of ``source`` that are done, where it is not finished."""
