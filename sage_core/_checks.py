@@ -52,6 +52,16 @@ def check_optional_int(name: str, value: object, *, minimum: int) -> int | None:
         raise InputError(f"{error}; None stands for no limit") from None
 
 
+def check_text(name: str, value: object) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        InputError: For anything else.
+    """
+    if not isinstance(value, str):
+        raise InputError(f"{name} is a text, not {type(value).__name__}")
+
+
 def check_float(name: str, value: object, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
     """``value`` as a float; NumPy numbers are numbers too, True and False are not.
 

@@ -40,12 +40,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sage_core.verify.claim_features import NAMES
 from sage_core.verify.claims import split_claims
 from sage_core.verify.coefficients import COEFFICIENTS
-from sage_core.verify.entailment import FOLDER, Entailment
+from sage_core.verify.judge import Entailment
 from sage_core.verify.passages import parse_passages
-from sage_core.verify.scoring import MOST_LOGIT, score_claim
+from sage_core.verify.scoring import MOST_LOGIT, NAMES, score_claim
 
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
@@ -58,7 +57,7 @@ RIDGE = 3_000.0
 # Share and nearness of words, pairs, numbers missing, names missing, length, intercept: fitted for 0.2.0 on
 # half of WiCE's development claims and on claims made by rule.
 PRIOR = (1.0387, 1.2927, 0.8866, -1.9519, -1.3707, -0.0741, -1.7402)
-POSITIVE = ("verbatim", "word_family_found")
+POSITIVE = ("verbatim",)
 SUPPORTED_SURE, UNSUPPORTED_SURE, ACCEPTED = 0.8, 0.85, 0.02
 CHANGES = (made._wrong_number, made._wrong_name, made._antonym, made._negated, made._exchanged)
 
@@ -282,11 +281,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
-    parser.add_argument("--model", type=Path, default=FOLDER, help="folder of the entailment model")
+    parser.add_argument("--model", type=Path, help="folder of the entailment model; the bundled one")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    answers = features(Entailment(arguments.model), list(graded(arguments.data)))
+    answers = features(
+        Entailment(arguments.model) if arguments.model else Entailment(), list(graded(arguments.data))
+    )
     found = fit(answers)
     share = fit_share(answers, found)
     result = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))

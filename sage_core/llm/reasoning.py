@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 
 _NAMES = "think|thinking|thought|reasoning|seed:think"
 _OPEN = rf"<(?P<name>{_NAMES})>|\[(?P<mark>THINK)\]"
@@ -103,7 +101,7 @@ class AnswerStream:
         return text
 
 
-def answer_pieces(pieces: Iterator[str], written: list[str] | None = None) -> Iterator[str]:
+def answer_pieces(pieces: Iterator[str], written: list[str] | None = None) -> Generator[str, None, None]:
     """The pieces of an answer without its reasoning; ``written`` gets all of them as they are."""
     stream = AnswerStream()
     for piece in pieces:
@@ -115,24 +113,19 @@ def answer_pieces(pieces: Iterator[str], written: list[str] | None = None) -> It
         yield rest
 
 
-async def aanswer_pieces(pieces: AsyncIterator[str], written: list[str] | None = None) -> AsyncIterator[str]:
+async def aanswer_pieces(
+    pieces: AsyncIterator[str], written: list[str] | None = None
+) -> AsyncGenerator[str, None]:
     """`answer_pieces`, awaited; the pieces are closed with the reader, which ends a generation."""
-    stream, source = AnswerStream(), _closable(pieces)
-    async with aclosing(source):
-        async for piece in source:
+    stream = AnswerStream()
+    try:
+        async for piece in pieces:
             if written is not None:
                 written.append(piece)
             if shown := stream.feed(piece):
                 yield shown
+    finally:
+        if (close := getattr(pieces, "aclose", None)) is not None:
+            await close()
     if rest := stream.finish():
         yield rest
-
-
-async def _closable(pieces: Any) -> Any:
-    """An async generator over pieces, which closes them if they can be closed."""
-    try:
-        async for piece in pieces:
-            yield piece
-    finally:
-        if hasattr(pieces, "aclose"):
-            await pieces.aclose()

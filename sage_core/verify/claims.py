@@ -16,8 +16,7 @@ from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
-from sage_core.verify.claim_features import log_odds
-from sage_core.verify.coefficients import chance
+from sage_core.verify.coefficients import chance, log_odds
 from sage_core.verify.words import stem_list, stems
 
 _log = logging.getLogger(__name__)
@@ -120,18 +119,10 @@ def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:
     return Claim(span, span.of(answer), None, None, None, reason)
 
 
-def claims_or_unsure(
-    find: Callable[[], Sequence[Claim]], answer: str, start: int = 0, end: int | None = None
-) -> list[Claim]:
+def claims_or_unsure(find: Callable[[], Sequence[Claim]], answer: str) -> list[Claim]:
     """What ``find`` says of a finished answer; one claim of unknown support where it fails.
 
     A judge that breaks must not take the answer with it.
-
-    Args:
-        find: Gives the claims.
-        answer: The answer.
-        start: First character of the part that is judged.
-        end: Just after its last one; the end of the answer where None.
 
     Raises:
         InputError: As ``find`` raised it: the call itself is wrong.
@@ -142,7 +133,7 @@ def claims_or_unsure(
         raise
     except Exception as error:  # whatever it is: the answer is there, and is not lost
         _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
-        whole = trim(answer, Span(start, len(answer) if end is None else end))
+        whole = trim(answer, Span(0, len(answer)))
         reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
         return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
 

@@ -43,3 +43,9 @@ def log_odds_of(name: str, values: Sequence[float]) -> float:
     weights: NDArray[np.float64] = np.asarray(coefficients()[name]["weights"])
     # The last weight is the intercept.
     return float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])
+
+
+def log_odds(probability: float) -> float:
+    """Log-odds of a probability, cut to 1% and 99%."""
+    p = min(0.99, max(0.01, probability))
+    return math.log(p / (1 - p))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
@@ -10,6 +12,7 @@ from functools import lru_cache
 from sage_core.text.blocks import points_back
 from sage_core.text.lexicon import COMMON_ENGLISH
 from sage_core.text.spans import Span
+from sage_core.verify.limits import CLAUSES
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence
 from sage_core.verify.quantities import NUMBER_WORDS, Quantity, missing, quantities
 from sage_core.verify.words import DENIAL, stem_list
@@ -20,6 +23,7 @@ _RIVAL = 0.2  # A sentence with so much less of them than the best one is about 
 _SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
 _ROUNDED = 0.05  # Relative difference below which one number is the other, rounded.
 _CELL_WORDS = 4  # A cell of more words is a text, not a value of its column.
+_MAX_NAMED_ROWS = 20  # Of more rows with one name none is meant.
 _UNEXPLAINED = 1  # Words of a claim beside those of its row and `_OF_ROWS`.
 # Words that say only that a row has what its cell says: "costs", "is included", "is 1.2 km long".
 _OF_ROWS = frozenset(
@@ -36,7 +40,6 @@ _MISSING = frozenset({"–", "-", "—"})
 _DENIES = frozenset(stem_list("exclude forbid forbidden ban prohibit lack refuse unavailable"))
 _NUMBER_STEMS = frozenset(stem_list(" ".join(NUMBER_WORDS)))
 _DENIED_WORDS = 2  # Content words of a claim that may be denied; of one word alone too little is known.
-_CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
 # What makes a clause say a thing under a condition, or not at all.
 _LIMITS = re.compile(r"(?i)\b(?:if|unless|until|till|except|but|before|whether|only|when)\b")
 _A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -47,21 +50,11 @@ _BOUND = re.compile(
     r"|maximum|between|or)\b"
 )
 _MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
-_MONTHS = re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec")
-_MONTH = (
-    "(?:january|february|march|april|may|june|july|august|september|october|november|december"
-    rf"|{'|'.join(_MONTHS)})"
-)
-_DAY = re.compile(
-    rf"(?i)\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
-    rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
-)
 _TIMES = ("of", stem_list("times")[0])  # What "twice" numbers.
 _SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
 _LETTER = re.compile(r"\b[A-Z]\b")
-_REFERS = re.compile(
-    r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b"
-)  # "In May it is"
+# "In May it is".
+_REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 _NAME = re.compile(r"\b[A-Z][\w’'-]+")
@@ -85,7 +78,7 @@ class Contradiction:
 def headings_above(passage: int, at: int, material: ParsedPassages) -> str:
     """The first and the last heading above a place in a passage; empty for none."""
     above = [
-        re.sub(r"\s*>\s*", ", ", s.text.strip("#=*_ \t"))
+        ", ".join(part.strip() for part in s.text.strip("#=*_ \t").split(">"))
         for s in material.sentences
         if s.passage == passage and s.kind == "heading" and s.span.start < at
     ]
@@ -111,9 +104,10 @@ class _Number:
     shown: str
     slot: tuple[str, str]
     bound: str = ""
+    behind: frozenset[str] = frozenset()  # Stems of the next words, of a number without a known unit.
 
     def excludes(self, other: _Number) -> bool:
-        if self.slot != other.slot:
+        if self.slot != other.slot or (self.value.agrees(other.value) and not self.opposes(other)):
             return False
         a, b = self.value.value, other.value.value
         if self.value.dimension != other.value.dimension and self.slot[0] == "money":
@@ -125,6 +119,10 @@ class _Number:
             return not self.bound and other.bound in _MOST and a > b + near
         return abs(a - b) > near
 
+    def counts(self, other: _Number) -> bool:
+        """Whether both may number the same: not two things behind them that share no word."""
+        return self.slot[0] != "of" or other.slot[0] != "of" or not self.behind.isdisjoint(other.behind)
+
     def opposes(self, other: _Number) -> bool:
         """Whether one says "> 5 kg" and the other "< 5 kg"."""
         return {self.bound, other.bound} == {"<", ">"} and self.value.agrees(other.value)
@@ -132,18 +130,10 @@ class _Number:
 
 @lru_cache(maxsize=2048)
 def _numbers(text: str) -> tuple[_Number, ...]:
-    """The numbers of a text; a day and its month are one."""
-    days: dict[int, _Number] = {}
-    for m in _DAY.finditer(text):
-        month = _MONTHS.index((m["month"] or m["month2"]).lower()[:3])
-        day = m["day"] or m["day2"]
-        days[m.start("day" if m["day"] else "day2")] = _Number(
-            Quantity(100.0 * month + float(day), "date"), m[0], ("date", "")
-        )
+    """The numbers of a text."""
     found: list[_Number] = []
     for q in quantities(text):
-        number = days.get(q.span.start) or _number(text, q)
-        number = replace(number, value=replace(number.value, span=q.span))
+        number = _number(text, q)
         # "Two years for the frame and three for the battery": the unit is that of the number before.
         if found and not q.dimension and number.slot[0] == "last" and number.slot[1] in COMMON_ENGLISH:
             again = quantities(re.sub(r"[\d.,]+|^\w+", number.shown, found[-1].shown, count=1))
@@ -170,7 +160,8 @@ def _number(text: str, q: Quantity) -> _Number:
         slot = _TIMES
     if (sign := _SIGN.search(before)) is not None:
         return _Number(q, f"{sign[0]}{shown}", slot, "<" if sign[1] in "<≤" else ">")
-    return _Number(q, shown, slot, bound[1].lower() if bound else "")
+    behind = frozenset(stem_list(after[:_NEAR])[:2])
+    return _Number(q, shown, slot, bound[1].lower() if bound else "", behind)
 
 
 def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
@@ -178,7 +169,7 @@ def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
         if own.opposes(o):
             return False
         if "date" in (own.slot[0], o.slot[0]):
-            return own.value == o.value
+            return own.value.agrees(o.value)
         # "Two years, the frame for ten": the unit is that of the number before, or left out.
         bare = not o.value.dimension or not own.value.dimension
         return own.value.agrees(o.value) or (bare and o.shown.split()[0] == own.shown.split()[0])
@@ -237,7 +228,7 @@ def _denial(text: str, material: ParsedPassages) -> Contradiction | None:
     for sentence in material.sentences:
         if len(own) < _DENIED_WORDS or sentence.cells or not own <= sentence.words:
             continue
-        for clause in _CLAUSES.split(sentence.text):
+        for clause in CLAUSES.split(sentence.text):
             if not own <= set(stem_list(clause)):
                 continue
             if _LIMITS.search(sentence.text) or _denied(clause) == _denied(text):
@@ -270,9 +261,19 @@ def differences(text: str, sentence: Sentence, before: str = "") -> tuple[dict[s
     for number in own:
         if _agrees(number, theirs):
             agreed.add(number.shown)
-        elif instead := next((n for n in free if number.excludes(n)), None):
+        elif not _derived(number, theirs) and (
+            instead := next((n for n in free if number.excludes(n)), None)
+        ):
             other[number.shown] = instead.shown
     return other, frozenset(agreed)
+
+
+def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
+    """Whether a number is the sum or the difference of two of a kind, or double one."""
+    values = [n.value.value for n in theirs if n.value.dimension == number.value.dimension]
+    pairs = itertools.combinations_with_replacement(values, 2)
+    wanted = number.value.value
+    return any(math.isclose(wanted, v, rel_tol=0.005) for a, b in pairs for v in (a + b, abs(a - b)) if v)
 
 
 def _numbers_behind(before: str, text: str) -> list[_Number]:
@@ -299,6 +300,45 @@ def _about_the_same(
     return [(sentence, held, before) for share, sentence, held, before in near if share >= least]
 
 
+def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
+    """Why a claim's numbers may be those of something else, in words; empty if they are not.
+
+    Each stands in a sentence of the evidence, with the words behind it if its unit is none that is known. If
+    that sentence has another one of its kind, its clause holds more of the claim's words than the other's.
+    """
+    own = {w for w in stem_list(text) if not w[0].isdecimal()}
+    for number in _numbers(text):
+        agreeing = ((s, [n for n in _numbers(s.text) if _agrees(number, [n])]) for s in evidence)
+        places = [s for s, there in agreeing if any(number.counts(n) for n in there)]
+        if not places:
+            return f"its number {number.shown} is not in the sentence about it"
+        if not any(s.cells or _apart(number, s.text, own) for s in places):
+            return f"its sentence has another number beside {number.shown}"
+    return ""
+
+
+def _apart(number: _Number, sentence: str, own: Set[str]) -> bool:
+    """Whether all that a claim with these words says of a number stands in the number's own clause."""
+    ends = [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]
+    kind = [n for n in _numbers(sentence) if _same_kind(number, n)]
+    here: set[str] = set()
+    others: set[str] = set()
+    for start, end in itertools.pairwise([0, *ends]):
+        there = [n for n in kind if start <= n.value.span.start < end]
+        held = own & {*stem_list(sentence[start:end])}
+        if _agrees(number, there):
+            here |= held
+            if len(there) > 1:
+                return False
+        elif there:
+            others |= held
+    return others <= here
+
+
+def _same_kind(one: _Number, other: _Number) -> bool:
+    return one.slot[0] == other.slot[0] and one.slot[0] != "last"
+
+
 # -- rows of tables ------------------------------------------------------------------------------------------
 
 
@@ -310,7 +350,7 @@ def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, 
     keys = [_row_name(row, words) for row in rows]
     most = max((len(key) for key in keys if key <= words), default=0)
     named = [row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= words]
-    if not named:
+    if not 0 < len(named) <= _MAX_NAMED_ROWS:
         return None, None
     found: Contradiction | None = None
     stands = False

@@ -7,14 +7,18 @@ adds its logit. The coefficients are in ``judge.json``; ``training/fit_grounding
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sage_core.llm.reasoning import without_reasoning
+from sage_core.embedding.encoder import MINILM
+from sage_core.embedding.pairs import PairEncoder
+from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
@@ -31,7 +35,6 @@ from sage_core.verify.claims import (
 )
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
-from sage_core.verify.entailment import Entailment
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
 from sage_core.verify.words import question_words, says_something, stem_list
@@ -40,11 +43,22 @@ _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 # Words from which on small words decide on the language: of a question, and of an answer. By hand.
 _QUESTION_WORDS, _ANSWER_WORDS = 8, 12
 _RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all rounds of a question.
-_LOGIT_CACHE_SIZE = 500  # Logits of the last claims: a stream asks for some again, to show them and to grade.
+_YES_OR_NO = re.compile(r"\s*(?i:(yes|no))\W*")
 _SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only together with its question.
 _NOT_FOUND = 0.05  # Probability where no sentence may answer, or no passage has the answer's words. By hand.
 _OTHER_WORDS = 0.3  # Most of a sentence with words that they lack: it may say it otherwise. By hand.
+_ENTAILMENT = MINILM.with_name("sage-entailment")
 _Found = TypeVar("_Found")
+
+
+class Entailment(PairEncoder):
+    """Reads a claim, or a question for yes or no, beside a text: a logit above 0 where the text supports it.
+
+    English; see the model card in its folder.
+    """
+
+    def __init__(self, folder: Path = _ENTAILMENT) -> None:
+        super().__init__(folder, "affirms")
 
 
 class LocalJudge:
@@ -75,7 +89,6 @@ class LocalJudge:
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._entailment: Entailment | None = None
-        self._logits: dict[tuple[str, str], float] = {}
 
     @property
     def reads(self) -> bool:
@@ -202,42 +215,59 @@ class LocalJudge:
         model = self._loaded_entailment()
         if model is None:
             return None
-        with self._lock:
-            known = {pair: self._logits[pair] for pair in pairs if pair in self._logits}
-        unread = [pair for pair in dict.fromkeys(pairs) if pair not in known]
-        if unread:
-            known |= zip(unread, (float(v) for v in model.logits(unread)), strict=True)
-            with self._lock:
-                self._logits |= {pair: known[pair] for pair in unread}
-                for old in list(self._logits)[: max(0, len(self._logits) - _LOGIT_CACHE_SIZE)]:
-                    del self._logits[old]
-        return [known[pair] for pair in pairs]
+        return [float(logit) for logit in model.logits(pairs)] if pairs else []
+
+    def claims(self, question: str, answer: str, passages: Sequence[str]) -> list[Claim]:
+        """As `grounding`; an answer of a few words, such as "1932", is read with its question."""
+        answer = blanked_reasoning(answer)
+        if said := _YES_OR_NO.fullmatch(answer):
+            place = self.locate(question, passages)
+            if place is not None:
+                return [self._affirmed(question, answer, said[1].lower() == "yes", place, passages)]
+        claims = self.grounding(answer, passages)
+        plain = CITATION.sub("", answer)
+        words = stem_list(plain)
+        if len(claims) != 1 or not question.strip() or len(words) >= _SHORT_ANSWER:
+            return claims
+        (claim,) = claims
+        # One of three words may be a sentence, "The mill was rebuilt by Ann"; so is what repeats the
+        # question.
+        sentence = len(words) == _SHORT_ANSWER - 1 or (len(words) > 1 and {*words} <= {*stem_list(question)})
+        if claim.reason == VERBATIM_REASON or (claim.refuted and sentence):
+            return claims
+        # The passage that holds question and answer, not any that happens to hold the number.
+        whole = self.grounding(with_question(question, plain), passages)
+        best = max(whole, key=lambda c: (c.refuted, c.passage is not None, len(c.text)), default=claim)
+        held = support(whole)
+        # A row may have the unit in its header.
+        if held is not None and not any(c.reason == ROW_REASON for c in whole):
+            material = parse_passages(checked_passages(passages))
+            if not {*stem_list(drop_converted_quantities(plain, material.sentences))} <= material.words:
+                held = min(held, _OTHER_WORDS if says_something(plain) else _NOT_FOUND)
+        reason = f"read with the question: {best.reason}" if best.reason else ""
+        return [Claim(claim.span, claim.text, held, best.passage, best.evidence, reason, best.instead)]
+
+    def _affirmed(
+        self, question: str, answer: str, yes: bool, place: AnswerLocation, passages: Sequence[str]
+    ) -> Claim:
+        """A bare yes or no: whether the sentence that answers says it."""
+        affirmed = self.affirms(question, place.quote)
+        # As a statement, the question may be denied: "Is diving allowed?" by "Diving is not allowed."
+        asked = self.grounding(f"{question.strip().rstrip('?')}.", passages)
+        if (denied := next((c for c in asked if c.refuted), None)) is not None:
+            affirmed = denied.probability
+        known = affirmed if affirmed is None or yes else 1 - affirmed
+        against = denied.instead if denied is not None and yes else ""
+        place_, reason = (place.passage, place.sentence), "read with the question"
+        return Claim(Span(0, len(answer)), answer, known, *place_, reason, against)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
-        """Probability that the passages support the whole answer; see `support`.
-
-        An answer of a few words, such as "1932", claims something only together with its question, and is
-        read with it.
+        """Probability that the passages support the whole answer; see `support` and `claims`.
 
         Returns:
             From 0 to 1; None if the judge is unsure, or the answer claims nothing.
         """
-        answer = without_reasoning(answer)
-        claims = self.grounding(answer, passages)
-        if claims and all(claim.reason == VERBATIM_REASON for claim in claims):
-            return support(claims)  # Whatever else the passages say, they say this.
-        answer = CITATION.sub("", answer)
-        if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
-            whole = with_question(question, answer)
-            claims = self.grounding(whole, passages)
-            probability = support(claims)
-            # A row may have the unit in its header; of other languages the words are not known well enough.
-            if probability is None or any(c.reason == ROW_REASON for c in claims):
-                return probability
-            if not is_english(whole, _QUESTION_WORDS) or _has_words(passages, answer):
-                return probability
-            return min(probability, _OTHER_WORDS if says_something(answer) else _NOT_FOUND)
-        return support(claims)
+        return support(self.claims(question, answer, passages))
 
     def affirms(self, question: str, text: str) -> float | None:
         """Probability that a text says yes to a question for yes or no; that it says no is the rest.
@@ -259,12 +289,6 @@ class LocalJudge:
             if self._entailment is None and self.reads:
                 self._entailment = Entailment()
             return self._entailment
-
-
-def _has_words(passages: Sequence[str], answer: str) -> bool:
-    """Whether passages say each word of an answer and each of its numbers."""
-    own = drop_converted_quantities(answer, parse_passages(checked_passages(passages)).sentences)
-    return {*stem_list(own)} <= {*stem_list(" ".join(passages))}
 
 
 @lru_cache(maxsize=1)

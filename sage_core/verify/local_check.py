@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sage_core._checks import check_text
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
 from sage_core.verify.claims import abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
-from sage_core.verify.marks import claims_of, mark_answer
+from sage_core.verify.marks import mark_answer
 from sage_core.verify.passages import Source, checked_passages
 from sage_core.verify.words import NUMBER, YES_NO, question_words, stems
 
@@ -254,11 +255,13 @@ def check(
         ``probability``, the chance that the whole answer is supported; ``score`` is 1 plus 9 times that.
 
     Raises:
-        InputError: For passages that are one text.
+        InputError: For passages that are one text, what is no text, and sources that are not one a passage.
     """
     own = judge if judge is not None else shared_judge()
     checked_passages(passages)
-    claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
+    check_text("question", question)
+    check_text("answer", answer)
+    claims = claims_or_unsure(lambda: own.claims(question, answer, passages), answer)
     held = support(claims)
     graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held)
     verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own, sources)

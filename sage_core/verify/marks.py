@@ -6,18 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sage_core._checks import check_text
 from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark, Support
-from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.spans import Span
-from sage_core.verify.answerability import AnswerLocation
-from sage_core.verify.claims import CITATION, Claim, claims_or_unsure, with_question
+from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import Source, checked_passages, parse_passages
-from sage_core.verify.scoring import VERBATIM_REASON
-from sage_core.verify.words import stem_list
 
 # From training data, see ``training/fit_grounding.py``: of answers of one claim from the one on 80%
 # are supported, below the other 85% are not. In between nothing is said either way.
@@ -25,9 +22,6 @@ SUPPORTED_FROM = threshold("supported_from")
 UNSUPPORTED_BELOW = threshold("unsupported_below")
 UNSUPPORTED = "[not in the passages]"
 """What is written behind a statement that no passage supports."""
-_YES_OR_NO = re.compile(r"\s*(?i:(yes|no))\W*")
-# An answer of fewer content words, such as "1932", claims something only together with its question.
-_SHORT = 4
 
 
 def mark_answer(
@@ -65,12 +59,27 @@ def mark_answer(
     Raises:
         InputError: For passages that are one text.
     """
-    if isinstance(passages, str):
-        raise InputError("passages is a list of texts, not one text")
+    checked_passages(passages)
+    check_text("answer", answer)
+    if sources is not None and not (
+        len(sources) == len(passages) and all(isinstance(s, tuple) and len(s) == 2 for s in sources)
+    ):
+        raise InputError(f"sources is one Source a passage: {len(passages)} passages, {len(sources)} sources")
     own = judge if judge is not None else shared_judge()
-    claims = claims_or_unsure(lambda: claims_of(answer, passages, question, own), answer)
-    marks = marks_between(answer, 0, len(answer), claims, passages)
-    return marks if sources is None else tuple(_in_source(m, passages, sources) for m in marks)
+    claims = claims_or_unsure(lambda: own.claims(question, answer, passages), answer)
+    marks: list[AnswerMark] = []
+    at = 0
+    for claim in claims:
+        if claim.span.start > at:
+            marks.append(_rest(answer, Span(at, claim.span.start)))
+        text = claim.span.of(answer)
+        cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
+        known = (claim.probability, claim.passage, claim.evidence, claim.reason, claim.instead)
+        marks.append(_placed(AnswerMark(claim.span, text, _support(claim), *known, cited), passages))
+        at = claim.span.end
+    if at < len(answer):
+        marks.append(_rest(answer, Span(at, len(answer))))
+    return tuple(marks if sources is None else [_in_source(m, passages, sources) for m in marks])
 
 
 def _placed(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
@@ -137,65 +146,6 @@ def edited(text: str, edits: Sequence[tuple[Span, str]]) -> str:
     for place, new in reversed(edits):  # from the end, so that places before it stay true
         text = f"{text[: place.start]}{new}{text[place.end :]}"
     return text
-
-
-def marks_between(
-    answer: str, at: int, end: int, claims: Sequence[Claim], passages: Sequence[str]
-) -> tuple[AnswerMark, ...]:
-    """The parts of an answer from ``at`` to ``end``, with its claims there."""
-    result: list[AnswerMark] = []
-    for claim in claims:
-        if claim.span.start > at:
-            result.append(_rest(answer, Span(at, claim.span.start)))
-        support = _support(claim)
-        text = claim.span.of(answer)
-        place = (claim.passage, claim.evidence)
-        cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
-        known = (claim.probability, *place, claim.reason, claim.instead)
-        result.append(_placed(AnswerMark(claim.span, text, support, *known, cited), passages))
-        at = claim.span.end
-    if at < end:
-        result.append(_rest(answer, Span(at, end)))
-    return tuple(result)
-
-
-def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJudge) -> list[Claim]:
-    """An answer's claims; one of a few words is read with its question."""
-    answer = blanked_reasoning(answer)
-    if (said := _YES_OR_NO.fullmatch(answer)) and (place := judge.locate(question, passages)) is not None:
-        return [_affirmed(judge, question, answer, said[1].lower() == "yes", place, passages)]
-    claims = judge.grounding(answer, passages)
-    answer = CITATION.sub("", answer)
-    if len(claims) != 1 or not question.strip() or len(stem_list(answer)) >= _SHORT:
-        return claims
-    (claim,) = claims
-    words = stem_list(answer)
-    # One of three words may be a sentence, "The mill was rebuilt by Ann"; so is what repeats the question.
-    sentence = len(words) == _SHORT - 1 or (len(words) > 1 and {*words} <= {*stem_list(question)})
-    if claim.reason == VERBATIM_REASON or (claim.refuted and sentence):
-        return claims
-    # The passage that holds question and answer, not any that happens to hold the number.
-    whole = judge.grounding(with_question(question, answer), passages)
-    best = max(whole, key=lambda c: (c.refuted, c.passage is not None, len(c.text)), default=claim)
-    held = judge.supported(question, answer, passages)
-    reason = f"read with the question: {best.reason}" if best.reason else ""
-    return [Claim(claim.span, claim.text, held, best.passage, best.evidence, reason, best.instead)]
-
-
-def _affirmed(
-    judge: LocalJudge, question: str, answer: str, yes: bool, place: AnswerLocation, passages: Sequence[str]
-) -> Claim:
-    """A bare yes or no: whether the sentence that answers says it."""
-    affirmed = judge.affirms(question, place.quote)
-    # As a statement, the question may be denied: "Is diving allowed?" by "Diving is forbidden."
-    asked = judge.grounding(f"{question.strip().rstrip('?')}.", passages)
-    if (denied := next((c for c in asked if c.refuted), None)) is not None:
-        affirmed = denied.probability
-    known = affirmed if affirmed is None or yes else 1 - affirmed
-    against = denied.instead if denied is not None and yes else ""
-    return Claim(
-        Span(0, len(answer)), answer, known, place.passage, place.sentence, "read with the question", against
-    )
 
 
 def _support(claim: Claim) -> Support:

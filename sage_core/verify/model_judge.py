@@ -58,9 +58,6 @@ class ModelJudge(LocalJudge):
         self._score = score
         self._words = check_int("max_words", max_words, minimum=1)
 
-    def __repr__(self) -> str:
-        return f"ModelJudge({self._score!r})"
-
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_checker": (self._score, self._words)}
 
@@ -85,7 +82,7 @@ class ModelJudge(LocalJudge):
         batches = (pairs[i : i + _BATCH] for i in range(0, len(pairs), _BATCH))
         scores = [float(score) for batch in batches for score in self._score(batch)]
         if len(scores) != len(pairs) or not all(0 <= score <= 1 for score in scores):
-            raise ModelError(f"{self!r} gives one probability from 0 to 1 a pair, which these are not")
+            raise ModelError(f"{self._score!r} gives one probability from 0 to 1 a pair, which these are not")
         return scores
 
 

@@ -19,16 +19,13 @@ from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import get_counter, without_lone_surrogates
-from sage_core.verify.quantities import has_minus
 from sage_core.verify.words import stem_list
 
 # Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
+_MOST_CHARACTERS = 200_000  # A table may have no blanks.
 _LANGUAGE_CHARACTERS = 20_000  # that show whether passages are English
-_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
-_NUMBER = re.compile(r"(\d+(?:[.,]\d+)*)(\s?(?:%|percent\b|per cent\b))?")
-_HEADS_SHARES = re.compile(r"(?<!\d)(?<!\d )(?:%|percent)")  # "Share (%)" heads numbers without a sign.
-_SPACE = re.compile(r"\W+")
+_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d[A-Za-z\d]*)(?![A-Za-z\d_])")
 # A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
 # A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
 # are bounded, so that a run of marks takes linear time.
@@ -39,7 +36,7 @@ _EXACT = re.compile(
     r"|\w+"
 )
 _DASHES = str.maketrans("‐‑‒–—−", "------")
-_HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
+_HEADING_MARKS = " \t\r\n#=*~^:-"
 
 
 class Source(NamedTuple):
@@ -100,10 +97,8 @@ class ParsedPassages:
         sentences: Of all passages, in order.
         words: Their content words, stemmed.
         pairs: Content words that stand side by side.
-        numbers: Numbers in digits, with their minus.
         lower: All passages in lower case, to look for names in.
-        flat: Their words alone, see `flat_words`.
-        exact: Their words and numbers, see `exact_words`; behind them those of rows with their headers.
+        passages: The passages themselves.
         weights: How rare each word is among the sentences.
         rarest: The weight of the rarest word.
         readable: Whether they are English, and short enough to read.
@@ -112,10 +107,8 @@ class ParsedPassages:
     sentences: tuple[Sentence, ...]
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
-    numbers: frozenset[str]
     lower: str
-    flat: str
-    exact: str
+    passages: tuple[str, ...]
     weights: Mapping[str, float]
     rarest: float
     readable: bool
@@ -142,9 +135,9 @@ def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(passages, str):
         raise InputError("passages is a list of texts, not one text")
-    if other := next((p for p in passages if not isinstance(p, str)), None):
+    if others := [p for p in passages if not isinstance(p, str)]:
         how = "of nodes pass [n.text for n in nodes], of documents [d.page_content for d in documents]"
-        raise InputError(f"passages are texts, not {type(other).__name__}: {how}")
+        raise InputError(f"passages are texts, not {type(others[0]).__name__}: {how}")
     return tuple(without_lone_surrogates(p) for p in passages)
 
 
@@ -153,8 +146,12 @@ def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
 def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
     """The passages' sentences, words, numbers and weights."""
     size = sum(len(p.split()) for p in passages)
-    if size > _MOST_WORDS or any(len(w) > _LONGEST_WORD for p in passages for w in p.split()):
-        return ParsedPassages((), frozenset(), frozenset(), frozenset(), "", "", "", {}, 1.0, False)
+    if (
+        size > _MOST_WORDS
+        or sum(map(len, passages)) > _MOST_CHARACTERS
+        or any(len(w) > _LONGEST_WORD for p in passages for w in p.split())
+    ):
+        return ParsedPassages((), frozenset(), frozenset(), "", passages, {}, 1.0, False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
     for i, passage in enumerate(passages):
@@ -166,10 +163,6 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
             pairs.update(itertools.pairwise(sentence.stems))
             sentences.append(sentence)
     whole = "\n".join(passages)
-    numbers = numbers_in(whole)
-    numbers |= {n.rstrip("%") for n in numbers}  # "How many percent?" is answered by "40".
-    if _HEADS_SHARES.search(whole):
-        numbers |= {f"{n}%" for n in numbers if n[-1] != "%"}
     counts: dict[str, int] = {}
     for sentence in sentences:
         for word in sentence.words:
@@ -179,10 +172,8 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         tuple(sentences),
         frozenset(counts),
         frozenset(pairs),
-        frozenset(numbers),
         whole.lower(),
-        f" {flat_words(whole)} ",
-        f" {exact_words(whole)} | {' | '.join(exact_words(s.text) for s in sentences if s.cells)} ",
+        passages,
         weights,
         max(weights.values(), default=1.0),
         is_english(whole[:_LANGUAGE_CHARACTERS], 20),
@@ -199,7 +190,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
     header: list[Cell] = []
     above: tuple[Cell, ...] = ()
     for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
-        if kind == "heading" and (words := _HEADING_MARKS.sub("", span.of(text))):
+        if kind == "heading" and (words := span.of(text).lstrip("#=* \t").rstrip(_HEADING_MARKS)):
             above = (Cell("", words, span),)
         if kind != "table":
             header = []
@@ -222,16 +213,6 @@ def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:
     """A row, or some cells of it, as a sentence."""
     text = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
     return Sentence(passage, span, text, "row", tuple(stem_list(text)), cells)
-
-
-def cell_places(cells: Sequence[Cell]) -> list[Span]:
-    """Where the texts of the cells stand in the text of their row."""
-    places, at = [], 0
-    for cell in cells:
-        at += len(cell.header) + 2 if cell.header else 0  # ": ", and "; " behind the cell
-        places.append(Span(at, at + len(cell.text)))
-        at += len(cell.text) + 2
-    return places
 
 
 def idf_weights(counts: Mapping[str, int], n: int) -> dict[str, float]:
@@ -271,20 +252,14 @@ def without_other_codes(text: str, material: ParsedPassages) -> ParsedPassages:
     )
 
 
-def numbers_in(text: str) -> set[str]:
-    """The numbers of a text in digits, with their minus and percent and without commas."""
-    return {
-        ("-" if has_minus(text, m.start()) else "") + m[1].replace(",", "") + ("%" if m[2] else "")
-        for m in _NUMBER.finditer(text)
-    }
-
-
-def flat_words(text: str) -> str:
-    """Words only, lower case, one space between."""
-    return _SPACE.sub(" ", text.lower()).strip()
-
-
 def exact_words(text: str) -> str:
     """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
-    found = _EXACT.finditer(text.lower().translate(_DASHES))
-    return " ".join("".join(match[0].split()) for match in found)
+    return exact_tokens(text)[0].strip()
+
+
+@lru_cache(maxsize=512)
+def exact_tokens(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """`exact_words` with a space at both ends, and where each of them stands in the text."""
+    lower = text.replace("İ", "i").lower().translate(_DASHES)  # The one letter that grows: places stay.
+    found = list(_EXACT.finditer(lower))
+    return f" {' '.join(''.join(m[0].split()) for m in found)} ", tuple(m.span() for m in found)

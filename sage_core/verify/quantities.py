@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -37,23 +37,38 @@ _SCALES = {
 }
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "thirds": 1 / 3}
 _FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3}
+_GROUP = "[ \u00a0\u202f'’]"  # Parts thousands in some countries, and never decimals.
 _TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|[½¼¾⅓⅔]|[a-zµ]+[²³23]?(?![a-z])|[$€£%]|[-−–:/.,;]",
+    rf"(?<![\d.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*"
+    r"|[½¼¾⅓⅔]|[a-zµμ]+[²³23]?(?![a-z])|[$€£¥%]|[-−–:/.,;]",
 )
+# What shows how a text writes decimals: "5,50", "1.234,5" and, the other way round, "5.50", "1,234".
+_DECIMAL_COMMA = re.compile(r"\d\.\d{3},\d|(?<![\d,.])\d+,(?:\d{1,2}|\d{4,})(?![\d,])")
+_DECIMAL_POINT = re.compile(r"\d,\d{3}\.\d|(?<![\d,.])\d+\.(?:\d{1,2}|\d{4,})(?![\d.])|\d,\d{3}(?!\d)")
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december|" + "|".join(
+    _MONTHS
+)
+_DAY = re.compile(
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
+    rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
+    r"|\b\d{4}(?P<iso>-(?P<m3>\d\d)-(?P<d3>\d\d))\b"
+    r"|\b(?P<plain>(?P<d4>\d{1,2})(?P<sep>[./])(?P<m4>\d{1,2})(?P=sep))\d{4}\b"
+)
+# "900 euros per month", "40 litres a minute", "/h".
+_PER = re.compile(
+    r"\s?(?:(?:per|/|each|every)\s?(?P<any>[a-z]+)"
+    r"|an? (?P<time>second|minute|hour|day|night|week|month|year)s?\b)"
+)
+_EVERY = re.compile(r"\b(hourly|daily|weekly|monthly|yearly|annual)(?:ly)?\b")
+_PERIODS = {"daily": "day", "annual": "year"}
+_NEAR = 25  # Characters around a number in which "monthly" is its period.
 _CLOCK = re.compile(
     r"\b(?P<hour>[01]?\d|2[0-3])(?:(?P<sep>[:.h])(?P<minute>[0-5]\d))?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
     r"(?![\d%]|,\d{3})"
 )
-# What stands around "16:10" where it is no time of day.
-_BEFORE_RATIO = re.compile(
-    r"\b(?:ratios?|scales?|odds|proportions?|mixtures?|aspect|verse|won|scored?)\b[^.;!?]{0,20}(?<!\bat )\Z"
-)
-_AFTER_RATIO = re.compile(
-    r"\W{0,2}(?:(?:aspect|gear|mixing|compression|scale)\s)?(?:ratios?|scale|odds|proportions?|mixture|format|"
-    r"display|screen|monitor|panel|model|widescreen|resolution)\b"
-)
-_RATIO_REACH = 40  # Characters before a ratio that are looked at: its own word and `_BEFORE_RATIO`'s 20.
 # Right before "a minute" these make it a rate: "1,000 turns a minute", "twice a minute".
+_COUNTED_REACH = 40
 _COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) \Z")
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
@@ -67,6 +82,7 @@ _SPOKEN = re.compile(
 )
 _SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
 _SIGNS = ("-", "−", "–")
+_COUNTRIES = ("a", "au", "c", "ca", "nz", "hk", "s")  # Of dollars that are not those of the United States.
 _TOLERANCE = 0.005  # Relative, of converted quantities: "1.2 km" for 1,203 m. By hand.
 
 
@@ -81,31 +97,49 @@ class Quantity:
     Attributes:
         value: In the own unit of the dimension: meters, kilograms, liters, seconds, minutes after midnight.
         dimension: Such as ``"length"``, ``"duration"``, ``"clock"``; empty for a number without a known
-            unit. ``"clock12"`` is a time of day that may be before or after noon; ``"ratio"`` is "16:10" as
-            the ratio of a screen.
+            unit. ``"clock12"`` is a time of day that may be before or after noon.
         span: Where it stands in the text.
+        other: The value if a separator or the order of a date is read the other way: "12.500", "03/05/1911".
+        per: The unit behind "per", or the period that "monthly" beside it says.
+        written: A number without a unit as it is written, less what parts thousands: "2.10" is not "2.1".
     """
 
     value: float
     dimension: str = ""
     span: Span = field(default=Span(0, 0), compare=False, repr=False)
+    other: float | None = field(default=None, compare=False, repr=False)
+    per: str = field(default="", compare=False, repr=False)
+    written: str = field(default="", compare=False, repr=False)
+
+    @property
+    def readings(self) -> tuple[float, ...]:
+        """The values that it may have."""
+        return (self.value,) if self.other is None else (self.value, self.other)
+
+    @property
+    def negative(self) -> Quantity:
+        """The same with a minus."""
+        other = None if self.other is None else -self.other
+        return replace(self, value=-self.value, other=other, written="")
 
     def agrees(self, other: Quantity) -> bool:
         """Whether both can mean the same: of one dimension where both have one, and equal."""
-        if "ratio" in (self.dimension, other.dimension):
-            # "16:10" alone may be either.
-            dimensions = {self.dimension, other.dimension}
-            return dimensions <= {"ratio", "clock", "clock12"} and self.value == other.value
         if "clock" in self.dimension or "clock" in other.dimension:
             if not (self.dimension.startswith("clock") and other.dimension.startswith("clock")):
                 return False
             day = 720 if "clock12" in (self.dimension, other.dimension) else 1440
             return (self.value - other.value) % day == 0
-        if self.dimension and other.dimension and self.dimension != other.dimension:
+        if self.dimension != other.dimension and (
+            (self.dimension and other.dimension) or "date" in (self.dimension, other.dimension)
+        ):
             return False
+        if self.per and other.per and self.per != other.per:
+            return False
+        if self.written and other.written and self.other is None and other.other is None:
+            return self.written == other.written
         # Units are converted and rounded; a bare number, such as a year, is itself.
-        near = _TOLERANCE if self.dimension and other.dimension else 1e-9
-        return abs(self.value - other.value) <= near * max(abs(self.value), abs(other.value))
+        near = _TOLERANCE if self.dimension not in ("", "date") and other.dimension else 1e-9
+        return any(abs(a - b) <= near * max(abs(a), abs(b)) for a in self.readings for b in other.readings)
 
 
 @lru_cache(maxsize=4096)
@@ -120,18 +154,24 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     """
     lower = text.replace("İ", "i").lower()  # The one letter that two stand for in lower case: spans stay.
     result: list[tuple[int, Quantity]] = []
-    taken: list[tuple[int, int]] = []
-    for start, end, quantity in _clock_times(lower):
-        result.append((start, replace(quantity, span=Span(start, end))))
-        taken.append((start, end))
-    # Blanked out, so that the digits of a time of day are not read again as numbers; the length stays.
-    for start, end in taken:
-        lower = lower[:start] + ";" * (end - start) + lower[end:]
-    tokens = [(m.start(), m[0]) for m in _TOKEN.finditer(lower)]
+    for start, end, quantity in [*_clock_times(lower), *_dates(lower, text)]:
+        if ";" * (end - start) != lower[start:end]:
+            result.append((start, replace(quantity, span=Span(start, end))))
+            # Blanked out, so that its digits are not read again as numbers; the length stays.
+            lower = lower[:start] + ";" * (end - start) + lower[end:]
+    tokens: list[tuple[int, str]] = []
+    ends: dict[int, int] = {}
+    numerals: dict[int, tuple[str, ...]] = {}
+    for match in _TOKEN.finditer(lower):
+        ends[match.start()], word = match.end(), match[0]
+        if word[0].isdecimal():
+            numerals[match.start()] = _readings(word, lower)
+            word = numerals[match.start()][0]
+        tokens.append((match.start(), word))
     i = 0
     while i < len(tokens):
         start, word = tokens[i]
-        rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - _RATIO_REACH) : start])
+        rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - _COUNTED_REACH) : start])
         number = None if rate else _number(tokens, i)
         if number is None and (share := _SHARE.match(lower, tokens[i][0])):
             value = _PARTS[share["part"] or "half"] * _WORDS.get(share["count"] or "", 1.0)
@@ -146,12 +186,77 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         # "A", "one" and the like are no quantity without a unit, and no float holds 400 digits.
         known = quantity.dimension or tokens[i][1][0].isdecimal() or value > 1
         if known and math.isfinite(quantity.value):
-            start, (last, word) = tokens[i][0], tokens[after - 1]
+            start, end = _shown_from(tokens, i, quantity), ends[tokens[after - 1][0]]
+            readings = numerals.get(tokens[i][0], (str(round(value)),))
+            quantity = _as_written(quantity, readings, bare=after == i + 1)
             if (sign := _minus_before(lower, tokens, i)) is not None:
-                start, quantity = sign, replace(quantity, value=-quantity.value)
-            result.append((start, replace(quantity, span=Span(start, last + len(word)))))
+                start, quantity = sign, quantity.negative
+            quantity = replace(quantity, span=Span(start, end), per=_period(lower, start, end))
+            result.append((start, quantity))
         i = max(after, i + 1)
     return tuple(quantity for _, quantity in sorted(result, key=lambda item: item[0]))
+
+
+def _shown_from(tokens: Sequence[tuple[int, str]], at: int, quantity: Quantity) -> int:
+    """Where a quantity begins as it is shown: at its currency, if that stands before it."""
+    if quantity.dimension.startswith("money") and at and tokens[at - 1][1] in quantity.dimension:
+        country = at > 1 and quantity.dimension.startswith(f"money{tokens[at - 2][1]}{tokens[at - 1][1]}")
+        return tokens[at - 2 if country else at - 1][0]
+    return tokens[at][0]
+
+
+def _as_written(quantity: Quantity, readings: tuple[str, ...], *, bare: bool) -> Quantity:
+    if len(readings) > 1:
+        quantity = replace(quantity, other=quantity.value * float(readings[1]) / float(readings[0]))
+    return replace(quantity, written=readings[0]) if bare and not quantity.dimension else quantity
+
+
+def _readings(numeral: str, text: str) -> tuple[str, ...]:
+    """What a numeral means, with a point for decimals; two readings where its separator is open."""
+    plain = re.sub(_GROUP, "", numeral)
+    marks = re.sub(r"\d", "", plain)
+    if len(set(marks)) == 2:  # The last of both is for decimals.
+        return (plain.replace(marks[0], "").replace(marks[-1], "."),)
+    if len(marks) != 1:  # "1.234.567", or a version.
+        return (plain.replace(marks[:1], "") if re.fullmatch(r"\d+(?:.\d{3})+", plain) else plain,)
+    head, tail = plain.split(marks)
+    decimal, grouped = f"{head}.{tail}", f"{head}{tail}"
+    if len(tail) != 3 or len(head) > 3 or head[0] == "0" or head == "":
+        return (decimal,)
+    comma = _DECIMAL_COMMA.search(text) is not None
+    if marks == ",":
+        return (decimal,) if comma and not _DECIMAL_POINT.search(text.replace(numeral, "")) else (grouped,)
+    if comma:
+        return (grouped,)
+    return (decimal,) if _DECIMAL_POINT.search(text) else (decimal, grouped)
+
+
+def _period(lower: str, start: int, end: int) -> str:
+    if match := _PER.match(lower, end):
+        word = match["any"] or match["time"]
+        return word if len(word) < 3 else word.removesuffix("s")
+    match = _EVERY.search(lower[max(0, start - _NEAR) : end + _NEAR])
+    return _PERIODS.get(match[1], match[1].removesuffix("ly")) if match else ""
+
+
+def _dates(lower: str, text: str) -> Iterator[tuple[int, int, Quantity]]:
+    """Days of a month; the year beside is a number of its own."""
+    for m in _DAY.finditer(lower):
+        if name := m["month"] or m["month2"]:
+            at = m.start("month") if m["month"] else m.start("month2")
+            if name == "may" and not text[at : at + 1].isupper():
+                continue  # "You may 5 times".
+            month, day, other = _MONTHS.index(name[:3]) + 1, int(m["day"] or m["day2"]), None
+            start, end = m.span()
+        else:
+            start, end = m.span("iso") if m["iso"] else m.span("plain")
+            month, day = int(m["m3"] or m["m4"]), int(m["d3"] or m["d4"])
+            swapped = bool(m["plain"]) and m["sep"] == "/" and day <= 12
+            if month > 12 and m["plain"]:
+                month, day = day, month
+            other = 100.0 * day + month if swapped and month <= 12 else None
+        if 1 <= month <= 12 and 1 <= day <= 31:
+            yield start, end, Quantity(100.0 * month + day, "date", other=other)
 
 
 def has_minus(text: str, at: int) -> bool:
@@ -217,16 +322,8 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         if half is not None:
             hour = hour % 12 + (12 if half == "p" else 0)
         dimension = "clock" if sure else "clock12"
-        if half is None and _is_ratio(lower, match.start(), match.end()):
-            dimension = "ratio"
         times.append((match.start(), match.end(), Quantity(float(60 * hour + minute), dimension)))
     return times
-
-
-def _is_ratio(lower: str, start: int, end: int) -> bool:
-    """Whether what stands around "16:10" makes it a ratio, a scale or a score."""
-    before = _BEFORE_RATIO.search(lower[max(0, start - _RATIO_REACH) : start])
-    return before is not None or _AFTER_RATIO.match(lower[end : end + _RATIO_REACH]) is not None
 
 
 def _time(minutes: float, day: str) -> Quantity:
@@ -244,7 +341,12 @@ def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:
     word = tokens[at][1]
     words = [token for _, token in tokens[at : at + 8]] + [""] * 8  # no number has more; no end to look for
     if word[0].isdecimal():
-        value, i = float(word.replace(",", "")), 1
+        if word.count(".") > 1:
+            return None  # A version or an address.
+        value, i = float(word), 1
+        if words[1] == "/" and words[2].isdecimal() and 0 < value < float(words[2]) <= 12:
+            value, i = value / float(words[2]), 3  # "3/4 of an hour"
+            i += words[i] == "of" and 1 + (words[i + 1] in ("a", "an"))
         if words[1] in _FRACTIONS:
             value, i = value + _FRACTIONS[words[1]], 2
         while words[i] in _SCALES:
@@ -307,8 +409,10 @@ def _with_unit(tokens: list[tuple[int, str]], start: int, value: float, after: i
     before = next(
         (token for _, token in reversed(tokens[max(0, start - 2) : start]) if token not in _SIGNS), ""
     )
-    if before in ("$", "€", "£"):
-        return Quantity(value, f"money{before}"), after
+    if before in ("$", "€", "£", "¥"):
+        # "A$50" is not "US$50", which is "$50".
+        country = tokens[start - 2][1] if start > 1 and tokens[start - 2][1] in _COUNTRIES else ""
+        return Quantity(value, f"money{country}{before}"), after
     if words[:3] == ["and", "a", "half"] and (words[3] in table or words[3] in _SCALES):
         value, after, words = value + 0.5, after + 3, [*words[3:], "", "", ""]  # "two and a half hours"
         if words[0] in _SCALES:

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from sage_core.text.lexicon import COMMON_ENGLISH
 from sage_core.text.spans import Span
-from sage_core.verify.claim_features import rule_features
 from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
-from sage_core.verify.coefficients import log_odds_of
-from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction
+from sage_core.verify.coefficients import log_odds_of, threshold
+from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, unanchored
+from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import (
     ParsedPassages,
     Sentence,
+    exact_tokens,
     exact_words,
-    flat_words,
-    numbers_in,
     without_other_codes,
 )
-from sage_core.verify.words import stem_list
+from sage_core.verify.quantities import missing, quantities
+from sage_core.verify.words import DATES, stem_list
 
 # Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
@@ -32,7 +32,6 @@ _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 75, 60
 _EVIDENCE_SENTENCES = 4
 _LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
 _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
-VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
 VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
@@ -43,6 +42,9 @@ _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
+_UNLIKE = threshold("supported_from") - 0.01  # Most of one that may say more than its evidence.
+NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
+"""What rules see, in the order of `support_features`, behind its six counts; each from 0 to 1."""
 _Place = tuple[int | None, Span | None]
 
 
@@ -77,7 +79,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     sentences = find_evidence(own, about)
     place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
     other, in_row = find_contradiction(text, about)
-    verbatim = _verbatim(text, material, quoted)
+    verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
     values = support_features(text, own, about, contradicted=other is not None, verbatim=verbatim)
     # The first rule that holds bounds the probability and gives the reason.
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
@@ -92,6 +94,8 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
+    elif why := unlike(text, own, sentences) or unanchored(text, sentences):
+        reason, most = f"{reason}; {why}", _UNLIKE
     claim = Claim(span, text, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 30 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0
@@ -144,21 +148,23 @@ def support_features(
             held |= words & other.words if other.passage == sentence.passage else set()
         near = max(near, len(held))
     pairs = set(itertools.pairwise(own))
-    numbers = numbers_in(text)
     # Not the first letter: every sentence has a capital there.
-    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
+    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH - DATES
     share = len(words & material.words) / len(words)
-    rules = rule_features(text, own, material, contradicted=contradicted, verbatim=verbatim)
-    absent = len(numbers - material.numbers) / max(1, len(numbers))
+    claimed = quantities(text)
+    absent = missing(claimed, (q for s in sentences for q in quantities(s.text)))
+    absent_share = absent / max(1, len(claimed))
     return [
         share,
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
-        # A number is missing where neither its digits nor its quantity in another unit is there.
-        min(absent, rules[0]) if numbers else 0.0,
+        absent_share if any(c.isdecimal() for c in text) else 0.0,
         sum(n.removesuffix("s") not in material.lower for n in names) / max(1, len(names)),
         min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
-        *rules,
+        absent_share,
+        float(absent > 0),
+        float(contradicted),
+        float(verbatim),
     ]
 
 
@@ -179,21 +185,12 @@ def _why(values: Sequence[float]) -> str:
 
 def _false_quotation(text: str, material: ParsedPassages) -> bool:
     """Whether a claim quotes what the passages do not hold."""
+    texts = [*material.passages, *(s.text for s in material.sentences if s.cells)]
+    quotations = (exact_words(quotation) for quotation in QUOTED.findall(text))
     return any(
-        len(flat.split()) >= _QUOTE_WORDS
-        and f" {flat} " not in material.flat
-        and f" {exact_words(q)} " not in material.exact  # which has rows with their headers
-        for q in QUOTED.findall(text)
-        if (flat := flat_words(q))
+        len(q.split()) >= _QUOTE_WORDS and not any(f" {q} " in exact_tokens(t)[0] for t in texts)
+        for q in quotations
     )
-
-
-def _verbatim(text: str, material: ParsedPassages, quoted: bool) -> bool:
-    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
-    if not quoted and len(flat_words(text).split()) < VERBATIM_WORDS:
-        return False
-    there = f" {exact_words(text)} " in material.exact
-    return there and not _false_quotation(text, material)
 
 
 def find_evidence(own: Sequence[str], material: ParsedPassages) -> list[Sentence]:

@@ -29,13 +29,13 @@ _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
 _OTHER_DATES = "noon midnight hundred thousand million billion"
-DATES = word_set(_OTHER_DATES, MONTHS - {"may"}, WEEKDAYS, {f"{day}s" for day in WEEKDAYS})
+DATES = word_set(_OTHER_DATES, MONTHS, WEEKDAYS, {f"{day}s" for day in WEEKDAYS})
 _NUMBER_WORDS = word_set("one two three four five six seven eight nine ten eleven twelve")
 
 # "Not only" denies nothing of what follows.
 DENIAL = re.compile(
     r"(?i)\b(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\b"
-    r"(?!\W+(?:only|just|merely|simply|necessarily|doubt|matter|\d))"
+    r"(?!\W+(?:only|just|merely|simply|necessarily|doubt|matter)\b)"
 )
 """A word that denies what stands beside it."""
 

@@ -135,7 +135,7 @@ def test_a_judge_that_raises_loses_no_answer(
     text, result = door(how, tmp_path, **settings)
     assert text.startswith(ANSWER) and result.answer.strip() == ANSWER
     if settings.get("critic") == "local":
-        assert result.stop_reason == "critic_failed"
+        assert result.stop_reason in ("unchanged", "max_rounds") and result.score == 5, "nothing is known"
     else:
         assert result.stop_reason == "accepted" and result.score == 9, "the LLM graded"
     assert "a bug of the judge" in caplog.text

@@ -13,7 +13,6 @@ from sage_train.folders import save_folder
 from sage_core.embedding.encoder import WORDS, Encoder, load_encoder, mean_of_texts
 from sage_core.embedding.minilm import WEIGHTS
 from sage_core.errors import ModelError
-from sage_core.verify.entailment import FOLDER
 
 VOCABULARY = 30_522
 CONFIG = {
@@ -219,8 +218,8 @@ def test_a_pickle_or_half_a_file_is_no_model(folder):
 
 
 def test_the_bundled_models_are_shared_while_they_are_in_use():
-    pair, embedder = load_encoder(FOLDER), load_encoder(WEIGHTS)
-    assert load_encoder(FOLDER) is pair
+    pair, embedder = load_encoder(WEIGHTS.with_name("sage-entailment")), load_encoder(WEIGHTS)
+    assert load_encoder(WEIGHTS.with_name("sage-entailment")) is pair
     assert pair.encoder.words is embedder.encoder.words
     gone = weakref.ref(pair)
     del pair

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sage_core.verify.entailment import Entailment
+from sage_core.verify.judge import Entailment
 
 PAIRS = [
     (question, text)

@@ -25,7 +25,7 @@ from sage_core.verify import (
     split_claims,
     support,
 )
-from sage_core.verify.entailment import Entailment
+from sage_core.verify.judge import Entailment
 
 PASSAGES = [
     "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic over the harbor. "
@@ -293,8 +293,16 @@ SURVEY = [
 @pytest.mark.parametrize(
     ("question", "quote", "answer"),
     [
-        ("How many kittiwake nests were there in 2021?", "Species: Kittiwake, nests; 2021: 2,210", "2,210"),
-        ("How many puffin burrows were there in 2018?", "Species: Puffin, burrows; 2018: 1,610", "1,610"),
+        (
+            "How many kittiwake nests were there in 2021?",
+            "Species: Kittiwake, nests; 2018: 2,740; 2021: 2,210",
+            "2,210",
+        ),
+        (
+            "How many puffin burrows were there in 2018?",
+            "Species: Puffin, burrows; 2018: 1,610; 2021: 1,890",
+            "1,610",
+        ),
         ("How many fulmars were there in 2021?", "Species: Fulmar | petrel; 2021: 420", "420"),
     ],
 )
@@ -406,19 +414,9 @@ def test_the_model_reads_a_claim_once_and_only_where_counts_leave_it_open(monkey
     said, apart = "It carries eight lanes of traffic over the harbor.", "Quantum physics puzzles poets."
     first = judge.grounding(f"{said} {apart} The seals doze after noon.", PASSAGES)
     assert [claim for claim, _ in read] == ["The seals doze after noon."]
-    judge.grounding(f"{said} {apart} The seals doze after noon. Seals are green.", PASSAGES)
-    assert [claim for claim, _ in read] == ["The seals doze after noon.", "Seals are green."]
-    assert judge.grounding("The seals doze after noon.", PASSAGES)[0].probability == first[2].probability
+    assert judge.grounding(f"{said} {apart} The seals doze after noon.", PASSAGES) == first
     LocalJudge(model=False).grounding("Seals are red.", PASSAGES)
-    assert len(read) == 2
-
-
-def test_only_the_last_claims_are_remembered(monkeypatch):
-    judge = LocalJudge()
-    monkeypatch.setattr("sage_core.verify.judge._LOGIT_CACHE_SIZE", 3)
-    for count in range(5):
-        judge.grounding(f"The harbor has {count} seals.", PASSAGES)
-    assert len(judge._logits) == 3
+    assert len(read) == 1
 
 
 def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkeypatch):
@@ -500,7 +498,6 @@ def test_another_number_is_not_word_for_word(passage, claim):
     [
         ("The ticket costs $50 a day.", "The ticket costs €50 a day.", False),
         ("The ticket costs $50 a day.", "The ticket costs $50 a day.", True),
-        ("The ticket costs $64.", "The ticket costs £50 (about $64) a day.", True),
         ("Parcels of > 5 kg go by bike.", "Parcels of < 5 kg go by bike.", False),
         ("Parcels of < 5 kg go by bike.", "Parcels of <= 5 kg go by bike.", True),
     ],

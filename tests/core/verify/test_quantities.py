@@ -29,8 +29,18 @@ from sage_core.verify.quantities import missing, quantities
         ("at –5 degrees", "at minus 5 degrees"),
         ("-$5", "$-5"),
         ("pages 3-5", "pages 3 - 5"),
-        ("the aspect ratio is 16:10", "a 16:10 screen"),
-        ("the aspect ratio is 16:10", "it is 16:10"),
+        ("1.234,56 euros", "1,234.56 euros"),
+        ("12.500 inhabitants", "12,500 inhabitants"),
+        ("12.500 inhabitants", "12.5 inhabitants"),
+        ("12 500 inhabitants", "12,500 inhabitants"),
+        ("12\u202f500 inhabitants", "12'500 inhabitants"),
+        ("5,50 €", "€5.50"),
+        ("$45.00", "US$45"),
+        ("3/4 of an hour", "45 minutes"),
+        ("3.5.1911", "1911-05-03"),
+        ("03/05/1911", "3 May 1911"),
+        ("500 µg", "0.5 mg"),
+        ("900 euros per month", "a monthly rent of 900 euros"),
     ],
 )
 def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
@@ -50,8 +60,15 @@ def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
         ("half of them", "60% of them"),
         ("-5 °C", "5 °C"),
         ("a loss of -$5", "$5"),
-        ("a 16:10 screen", "16 hours"),
-        ("the ratio is 16:10", "at half past four"),
+        ("US$50", "A$50"),
+        ("half an hour", "3 hours"),
+        ("0.5 mg", "0.5 µg"),
+        ("version 2.10", "version 2.1"),
+        ("code 0456", "code 456"),
+        ("900 euros per month", "900 euros per year"),
+        ("40 litres a minute", "40 litres an hour"),
+        ("3 million litres", "3 million gallons"),
+        ("on 3.5.", "on 4.5."),
     ],
 )
 def test_another_quantity_does_not(one: str, other: str) -> None:
@@ -65,14 +82,6 @@ def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
         judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
     )
     assert not right.refuted and wrong.refuted
-
-
-def test_only_what_may_be_one_is_a_time_of_day() -> None:
-    for text in ("an aspect ratio of 16:10", "a 16:10 display", "the odds are 10:11", "won 3:10"):
-        assert [q.dimension for q in quantities(text)] == ["ratio"], text
-    for text in ("at 16:10", "opens 16:10", "the odds close at 16:10", "from 9:30 to 16:10"):
-        assert all(q.dimension.startswith("clock") for q in quantities(text)), text
-    assert not any(q.dimension for q in quantities("a map of 1:50,000"))
 
 
 def test_spans_hold_where_lower_case_is_longer() -> None:
@@ -97,7 +106,6 @@ def test_odd_text_is_no_error(text: str) -> None:
         ("The path is 1,200 m long.", "The path is 1,300 m long."),
         ("Add half a litre of milk.", "Add two litres of milk."),
         ("The talk begins at half past four.", "The talk begins at half past five."),
-        ("Anna Berg taught Tom Reed how to sail.", "Tom Reed taught Anna Berg how to sail."),
     ],
 )
 def test_claims_are_judged_by_what_they_mean(right: str, wrong: str) -> None:

@@ -86,6 +86,9 @@ RIGHT = [
 
 # A critic that approves everything has these accepted: "unsure" is all that the check says.
 UNSURE = [
+    ("How long is the frame covered?", "The frame is covered for two years."),
+    ("What do tickets cost for students?", "Tickets cost 15 euros for students."),
+    ("When was the mill closed?", "The mill was closed in 1988."),
     ("Who was elected treasurer?", "Ines Calder was elected as the treasurer at the meeting."),
     ("Does the X2 Mini support power over Ethernet?", "Yes, the X2 Mini supports power over Ethernet."),
 ]
@@ -201,7 +204,7 @@ def test_cells_denials_and_units_are_read(passage: str, question: str, wrong: st
 @pytest.mark.parametrize(
     ("passage", "right", "support"),
     [
-        (CITIES, "The hotel limit in Zurich is 210 euros.", "supported"),
+        (CITIES, "The hotel limit in Zurich is 210 euros.", "unsure"),
         (MILL_OF_TWO, "His daughter Hannah rebuilt the mill in 1935.", "supported"),
         (FILM, "The film was animated by the french studio Mac Guff.", ""),
         ("Amazon was founded by Bezos. Jeff Bezos lives in Seattle.", "Jeff founded Amazon.", ""),

@@ -1,0 +1,200 @@
+"""A check certifies no text that is cut out, turned or limited, and takes no side where a number is open."""
+
+import time
+
+import pytest
+
+from sage_core.errors import InputError
+from sage_core.verify import LocalJudge, check
+
+BOTTLES = "Unopened bottles last a year, opened ones three weeks in the fridge."
+
+# Said by none of the passages: cut out of what denies, limits or supposes it, exchanged, or of another unit.
+FALSE = [
+    (
+        "What if I am allergic?",
+        "Do not take Velotan if you are allergic to ibuprofen. Ask your doctor.",
+        "Take Velotan if you are allergic to ibuprofen.",
+    ),
+    (
+        "",
+        "It is not true that the vaccine causes infertility in young women.",
+        "The vaccine causes infertility in young women.",
+    ),
+    (
+        "",
+        "Photography is allowed in all rooms except the print cabinet.",
+        "Photography is allowed in all rooms.",
+    ),
+    (
+        "",
+        "The main pump of the station failed. Twice the operator had been warned.",
+        "The main pump of the station failed twice.",
+    ),
+    (
+        "",
+        "Never open the valve under pressure of more than two bar.",
+        "Open the valve under pressure of more than two bar.",
+    ),
+    (
+        "",
+        "If delivery is late by more than 10 days, the Buyer may cancel the order.",
+        "The Buyer may cancel the order.",
+    ),
+    (
+        "",
+        "Whether the filter removes lead from tap water is being tested.",
+        "The filter removes lead from tap water.",
+    ),
+    (
+        "",
+        "Had the council approved the plan, the bridge would stand today.",
+        "The council approved the plan.",
+    ),
+    ("", "The court rejected the claim that the firm hid the report.", "The firm hid the report."),
+    (
+        "",
+        "Brown wrote wrongly that the castle was burned by the Swedes.",
+        "The castle was burned by the Swedes.",
+    ),
+    (
+        "",
+        "Unopened bottles last a year, opened ones three weeks in the fridge.",
+        "Opened bottles last a year.",
+    ),
+    (
+        "Are dogs allowed?",
+        "4.2 Pets need the written consent of the Landlord. Consent for one cat has been given with this agreement. Dogs are not allowed because of the shared stairs.",
+        "Yes, dogs are allowed with the written consent of the Landlord.",
+    ),
+    ("", "The launch was moved from 4 November to 2 December.", "The launch was moved to 4 November."),
+    ("", "The risk is larger in women than in men.", "The risk is larger in men than in women."),
+    ("", "It rained on fewer than ten days in May.", "It rained on more than ten days in May."),
+    (
+        "",
+        "Leave is carried over only with the consent of the manager.",
+        "Leave is carried over automatically.",
+    ),
+    ("", "Denning accused Lindqvist of theft.", "Denning was accused of theft by Lindqvist."),
+    ("", "The dose is 0.5 µg a day.", "The dose is 0.5 mg a day."),
+    ("", "The ticket costs US$50.", "The ticket costs A$50."),
+    ("", "It takes 3/4 of an hour to walk there.", "It takes 3 or 4 hours to walk there."),
+    ("", "The rent is 900 euros per month.", "The rent is 900 euros per year."),
+    ("", "The deposit is 1,250 euros.", "The deposit is not 1,250 euros."),
+    ("", "The limit is 5 mg.", "The limit is not 5 mg."),
+    ("", "Version 2.10 supports proxies.", "Version 2.1 supports proxies."),
+]
+# Said by the passage, perhaps in other words or numbers written otherwise.
+TRUE = [
+    ("", "1.234,56 euros are due in May.", "1,234.56 euros are due in May."),
+    ("", "The town has 12.500 inhabitants.", "The town has 12,500 inhabitants."),
+    ("", "The town has 12 500 inhabitants.", "The town has 12,500 inhabitants."),
+    ("", "The soup costs 5,50 €.", "The soup costs €5.50."),
+    ("", "It opened on 3.5.1911.", "It opened on 3 May 1911."),
+    ("", "It opened on 1911-05-03.", "It opened on 3 May 1911."),
+    (
+        "",
+        "Unopened bottles last a year, opened ones three weeks in the fridge.",
+        "Opened bottles last three weeks in the fridge.",
+    ),
+    (
+        "",
+        "Unopened bottles last a year, opened ones three weeks in the fridge.",
+        "Unopened bottles last a year.",
+    ),
+    ("", "One ticket costs €12.50.", "Two tickets cost €25.00."),
+    (
+        "",
+        "The ferry does not run between November 1 and March 15.",
+        "There is no ferry from November 1 to March 15.",
+    ),
+    ("", "Nobody has been permanently stationed there since 2001.", "The station has been empty since 2001."),
+    ("", "The ferry leaves at seven and takes 40 minutes.", "The ferry takes 40 minutes."),
+    (
+        "",
+        "The museum was founded in 1887 by Clara Voss. It holds 4,300 paintings.",
+        "Clara Voss founded the museum in 1887.",
+    ),
+    (
+        "Who built?",
+        "The bridge was built by the town in 1932, not by that firm from Dorn. It has eight lanes.",
+        "The bridge was built by the town in 1932.",
+    ),
+    ("", "The ferry leaves at seven. Dogs are not allowed.", "The ferry leaves at seven."),
+    ("", "The room is -5 °C cold.", "The room is −5 °C cold."),
+]
+
+
+@pytest.mark.parametrize(("question", "passage", "answer"), FALSE)
+def test_what_the_passages_do_not_say_is_not_accepted(question: str, passage: str, answer: str) -> None:
+    verdict = check(question, [passage], answer)
+    assert not verdict.accepted and "word for word" not in verdict.marks[-1].reason
+
+
+@pytest.mark.parametrize(("question", "passage", "answer"), TRUE)
+def test_what_they_say_is_not_contradicted(question: str, passage: str, answer: str) -> None:
+    verdict = check(question, [passage], answer)
+    assert not verdict.vetoed_by and not any(mark.refuted for mark in verdict.marks)
+
+
+@pytest.mark.parametrize(
+    ("passage", "claim", "quoted"),
+    [
+        (BOTTLES, "Unopened bottles last a year.", True),
+        ("The mill is open. It grinds oats, and it is made of oak.", "It is made of oak.", True),
+        ("The mill is open. It grinds oats for the island.", "It grinds oats.", False),
+        ("Ann says: the mill is open.", "The mill is open.", False),
+        ("The mill is open, but not in May.", "The mill is open.", False),
+        ("The mill is open.", "The mill is open. It is not new.", True),
+        ("The mill grinds.\n\nOats are ground there.", "The mill grinds oats.", False),
+    ],
+)
+def test_a_quotation_fills_a_clause_whose_rest_takes_nothing_back(
+    passage: str, claim: str, quoted: bool
+) -> None:
+    first, *_ = LocalJudge(model=False).grounding(claim, [passage])
+    assert ("word for word" in first.reason) is quoted
+
+
+def test_a_quotation_is_of_one_passage() -> None:
+    (claim,) = LocalJudge(model=False).grounding(
+        "The mill is open.", ["Here stands the mill is", "open. It is."]
+    )
+    assert "word for word" not in claim.reason
+
+
+LONG = {
+    "brackets": ("The lamp costs 12 francs.", "The lamp " + "(" * 100_000 + "x costs 12 francs."),
+    "full stops": ("The lamp costs 12 francs.", "The lamp " + "." * 100_000 + " costs"),
+    "sentences": ("".join(f"X{i} hired a painter of the hall. " for i in range(400)), "Ann hired a painter."),
+    "rows": ("|Item|Price|\n|---|---|\n" + "|lamp|12|\n" * 2_000, "The lamp costs 12 francs."),
+    "names": (f"Present were {', '.join(f'A{i} B{i}' for i in range(1_500))}.", "Present was Ann Bell."),
+    "a code": (f"E{'1' * 4_900}_ is a code. It is red.", f"Code E{'1' * 4_900}_ is red."),
+    "a heading": ("# a" + " -" * 10_000 + "b\n\nThe lamp costs 12 francs.", "The lamp costs 13 francs."),
+    "thoughts": ("The lamp costs 12 francs.", "<think>" * 15_000),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_runs_take_linear_time(kind: str) -> None:
+    passage, answer = LONG[kind]
+    start = time.process_time()
+    check("What does the lamp cost?", [passage], answer, judge=LocalJudge(model=False))
+    assert time.process_time() - start < 4, "some tenths of a second on a quiet core"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"answer": None},
+        {"question": 3},
+        {"passages": "one text"},
+        {"passages": [None]},
+        {"sources": []},
+        {"sources": ["x"]},
+    ],
+)
+def test_wrong_arguments_are_told(wrong: dict[str, object]) -> None:
+    given: dict[str, object] = {"question": "", "passages": ["It is blue."], "answer": "It is blue.", **wrong}
+    with pytest.raises(InputError):
+        check(**given)  # type: ignore[arg-type]
