@@ -1,4 +1,4 @@
-"""Development questions as candidate lists, for `calibrate_reranker.py`, `context.py` and `selection.py`.
+"""Development questions as candidate lists, for `calibrate_reranker.py` and `context.py`.
 
 Documents are cut by the bundled segmenter and searched as `Sage` does: by vector and by words, title before
 the text, neighbors vouching among what the vectors find. Vectors are cached as .npz files, for a slow CPU.
