@@ -15,7 +15,11 @@ documents. Intervals: paired bootstrap over questions, 2,000 resamples, seed 0.
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
+import json
+import random
+import re
 import tempfile
 import time
 from collections import Counter
@@ -25,10 +29,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from context import figures
-from multihop import read as read_pool
 from numpy.typing import NDArray
 from ranking_data import DATA as DATA_FOLDER
 from ranking_data import SETS, Candidates, DevSet, read_jsonl
+from sage_eval.datasets.load import dev_folder
 
 from sage_app import Sage, SageConfig
 from sage_app.store import FolderStore
@@ -245,6 +249,31 @@ def lookup(documents: int) -> None:
         print(f"{len(found)} links in the last; names take {size / 1e6:.1f} of {whole / 1e6:.1f} MB")
 
 
+def read_pool(name: str, questions: int, documents: int, folder: Path) -> list[str]:
+    """Write the pool's documents as files, and return its questions."""
+
+    def rows(kind: str) -> list[dict[str, Any]]:
+        with gzip.open(dev_folder() / f"{name}_{kind}.jsonl.gz", "rt", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    asked, pool = rows("questions"), {d["doc_id"]: d for d in rows("docs")}
+    random.Random(0).shuffle(asked)
+    asked = [q for q in asked if q["evidence"]][:questions]
+    needed = {e.get("doc_id") or q["doc_id"] for q in asked for e in q["evidence"]}
+    others = [d for d in pool if d not in needed]
+    random.Random(1).shuffle(others)
+    for doc_id in [*sorted(needed), *others[: max(documents - len(needed), 0)]]:
+        document = pool[doc_id]
+        text = f"# {document['title']}\n\n{document['text']}\n"
+        (folder / f"{_file(doc_id)}.md").write_text(text, encoding="utf-8")
+    return [question["question"] for question in asked]
+
+
+def _file(doc_id: str) -> str:
+    """A document's name as a file."""
+    return re.sub(r"\W+", "-", doc_id.split(":", 1)[-1])
+
+
 def cost(questions: int, rounds: int = 3) -> None:
     """Print the processor's time of an ingest and what of it names take, and of a question with and without.
 
@@ -281,7 +310,7 @@ def cost(questions: int, rounds: int = 3) -> None:
                 sage.reranker = HybridReranker()
                 began = clock()
                 for question in asked:
-                    sage.retrieve(question.text + "?" * number)
+                    sage.retrieve(question + "?" * number)
                 seconds[follow].append(clock() - began)
     without, follow_names = (1_000 * min(seconds[follow]) / questions for follow in (False, True))
     print(f"{ingest:.1f} s of processor time an ingest, {parts[0] / ingest:.1%} of it for names")

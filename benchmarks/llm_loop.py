@@ -4,9 +4,9 @@
     python benchmarks/llm_loop.py --cache loop.jsonl --base-url http://127.0.0.1:8000/v1 --model NAME
 
 Engines of LlamaIndex over the same files, answered and graded by the same model: stock (1,024 tokens, top 2);
-ours with one round; with a critic, the local judge first (`auto`) or the model alone (`llm`); and with one
-more search (`hops`). Questions and sets as in `llm_answers.py`; "unanswerable" are ClapNQ's questions whose
-article does not answer them, searched in its other documents.
+ours with one round; and with a critic, the local judge first (`auto`) or the model alone (`llm`).
+Questions and sets as in `llm_answers.py`; "unanswerable" are ClapNQ's questions whose article does not
+answer them, searched in its other documents.
 
 An answer is right where it contains a gold answer or has an F1 of words of at least .6 with one, "nothing"
 where it says that the documents do not say. "Wrong accepted" are answers that the engine returned as accepted
@@ -54,7 +54,6 @@ ROWS: dict[str, dict[str, Any] | None] = {
     "critic llm": {},
 }
 BESIDES: dict[str, dict[str, dict[str, Any]]] = {
-    "hotpot_pool": {"critic auto, one hop": {"critic": "auto", "hops": 1}},
     "unanswerable": {"one round, empty_below=None": {"feedback": "off", "empty_below": None}},
 }
 """Rows of one set only."""

@@ -1,4 +1,4 @@
-"""One question on its way: its candidates, rounds of answer and grade, and searches for what is missing.
+"""One question on its way: its candidates, and rounds of answer and grade.
 
 What comes next is decided by `FeedbackLoop`; how passages are found, shown and answered from, by the subclass
 that each framework has. Between the two everything happens here, once for all.
@@ -13,21 +13,16 @@ from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
 from sage_core.feedback import (
-    NO_HITS,
     Check,
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
     Generate,
-    Hits,
     Judge,
-    Search,
     Step,
     Verdict,
-    follow_up,
 )
 from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, grade_steps, loop_steps, one_step
-from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import Selection
 from sage_core.verify import (
@@ -40,31 +35,28 @@ from sage_core.verify.local_check import unanswered
 
 T = TypeVar("T")
 Piece = TypeVar("Piece")
-Found = tuple[Sequence[T], Sequence[float | None]]
-"""What a search returns: candidates and their scores."""
 
 
 class Question(ABC, Generic[T]):
-    """Carries out what a `FeedbackLoop` asks for, over one pool of candidates of type ``T``.
+    """Carries out what a `FeedbackLoop` asks for, over candidates of type ``T``.
 
     Its generators are run by `sage_core.feedback.drivers.drive`, ``adrive`` and ``drive_pieces``.
 
     Args:
         text: The user's question; never changed, so that every round is judged against it.
         config: Settings of the loop.
-        pool: The candidates that it found.
+        candidates: What the search found.
 
     Attributes:
-        pool: The candidates, with those of later searches behind them.
         failures: Errors of a model that end the loop with the best answer so far; others are raised.
     """
 
     failures: ClassVar[tuple[type[Exception], ...]] = (Exception,)
 
-    def __init__(self, text: str, config: FeedbackConfig, pool: EvidencePool[T]) -> None:
+    def __init__(self, text: str, config: FeedbackConfig, candidates: Sequence[T]) -> None:
         self.text = text
         self.config = config
-        self.pool = pool
+        self.candidates = candidates
         self._local: Check | None = None
 
     # What a framework does in its own way
@@ -80,22 +72,6 @@ class Question(ABC, Generic[T]):
     @abstractmethod
     def plain(self, candidate: T) -> str:
         """A candidate's own text, as it is stored."""
-
-    @abstractmethod
-    def sizes(self, candidates: Sequence[T]) -> Sequence[int]:
-        """Tokens of each candidate; asked once of every new one."""
-
-    @abstractmethod
-    def scores(self) -> Sequence[float | None]:
-        """The scores of all candidates."""
-
-    @abstractmethod
-    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
-        """Positions of candidates that the shown ones name, and the names."""
-
-    @abstractmethod
-    def retrieve(self, query: str) -> Steps[Found[T]]:
-        """Search for something else than the question."""
 
     @abstractmethod
     def generate(self, selection: Selection) -> Steps[Answered]:
@@ -114,8 +90,8 @@ class Question(ABC, Generic[T]):
         self._local = local_check(self.config, self.text, passages, sources=sources)
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
-        """Answer, grade and search to the loop's end."""
-        parts = self.generate, self.judge, self.check, self.search, self.failures, self.unanswered
+        """Answer and grade to the loop's end."""
+        parts = self.generate, self.judge, self.check, self.failures, self.unanswered
         return loop_steps(loop, *parts)
 
     def corrected(self, result: FeedbackResult) -> FeedbackResult:
@@ -127,14 +103,14 @@ class Question(ABC, Generic[T]):
         """Grade an answer that was shown already, such as a stream."""
         return grade_steps(loop, answer, usage, self.judge, self.check, self.failures)
 
-    def step(self, loop: FeedbackLoop, request: Generate | Judge | Search) -> Steps[Step]:
+    def step(self, loop: FeedbackLoop, request: Generate | Judge) -> Steps[Step]:
         """Carry out one request of the loop."""
-        parts = self.generate, self.judge, self.check, self.search, self.failures, self.unanswered
+        parts = self.generate, self.judge, self.check, self.failures, self.unanswered
         return one_step(loop, request, *parts)
 
     def unanswered(self, selection: Selection) -> str:
         """Why the local judge sees no answer in a selection; empty where it sees one, or does not know."""
-        return unanswered(self.text, [self.plain(self.pool.items[i]) for i in selection.indices])
+        return unanswered(self.text, [self.plain(self.candidates[i]) for i in selection.indices])
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """The grade that needs no LLM; None if the critic is to give it."""
@@ -144,23 +120,3 @@ class Question(ABC, Generic[T]):
         """One verdict out of the critic's and of what the passages support, see `settled`."""
         shown, sources = self.passages(selection), self.sources(selection)
         return Compute(settled, verdict, self.text, answer, shown, self.config, sources=sources)
-
-    # Further searches
-
-    def search(self, step: Search) -> Steps[Hits]:
-        """Find what is missing: candidates that the passages name are at hand, the rest is retrieved."""
-        if not step.question:
-            hits = yield from Compute(self._named, step.selection)
-            if hits is not None:
-                return hits
-        query = step.question or follow_up(self.text, self.passages(step.selection), step.asked)
-        return (yield from self._retrieved(query)) if query else NO_HITS
-
-    def _named(self, shown: Selection) -> Hits | None:
-        positions, names = self.named(shown)
-        scores = self.scores()
-        return ([(i, scores[i]) for i in positions], [], ", ".join(names)) if positions else None
-
-    def _retrieved(self, query: str) -> Steps[Hits]:
-        candidates, scores = yield from self.retrieve(query)
-        return (yield from Compute(self.pool.add, candidates, scores, self.sizes, query))  # it counts tokens

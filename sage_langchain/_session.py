@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -42,12 +42,10 @@ from sage_core.feedback.drivers import (
     adrive,
     drive,
 )
-from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.reasoning import AnswerStream
 from sage_core.llm.usage import TokenUsage
-from sage_core.question import Found, Question
-from sage_core.ranking import named_unseen
+from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
@@ -55,7 +53,6 @@ from sage_core.text.tokens import TokenCounter
 from sage_core.verify import Source
 from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
-from sage_langchain.compressor import titled
 from sage_langchain.critic import Critic
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
@@ -101,7 +98,7 @@ class Session(Question[Document]):
 
     def __init__(self, parts: Parts, inputs: dict[str, Any], config: RunnableConfig) -> None:
         # Empty until the retriever has answered, inside the chain's own run.
-        super().__init__(inputs["input"], parts.feedback, EvidencePool((), _identity))
+        super().__init__(inputs["input"], parts.feedback, ())
         self.parts = parts
         self.inputs = inputs
         self.run_config = config
@@ -148,7 +145,7 @@ class Session(Question[Document]):
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.run_config, len(documents))
-        self.pool = EvidencePool(documents, _identity)
+        self.candidates = documents
         self._names = source_names(
             (document.metadata.get(TITLE_KEY), document.metadata["source"])
             for document in documents
@@ -156,7 +153,9 @@ class Session(Question[Document]):
         )
         # Whose numbers these are is known from who wrote them, not from their range.
         scores, scale = scores_of(documents), source.scale_of(documents)
-        sizes = self.sizes(documents)
+        # As prompts show them, so that a candidate is counted as it is sent.
+        self.texts = [self._text(document) for document in documents]
+        sizes = self.parts.counter.count_many(self.texts)
         config, profile = source.selecting(self.parts.feedback), getattr(self.parts.llm, "profile", None)
         window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
         config = replace(config, selection=config.selection.within_window(window))
@@ -167,13 +166,6 @@ class Session(Question[Document]):
     def plain(self, candidate: Document) -> str:
         return candidate.page_content
 
-    def sizes(self, candidates: Sequence[Document]) -> list[int]:
-        """See `Question.sizes`; the texts are noted."""
-        texts = [self._text(document) for document in candidates]
-        # As prompts show them, so that a candidate is counted as it is sent; positions are the pool's.
-        self.texts += texts
-        return self.parts.counter.count_many(texts)
-
     @property
     def _streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
@@ -182,17 +174,6 @@ class Session(Question[Document]):
         return only and self._first.cut > 0 and not _parses(self.parts.llm)
 
     # The loop
-
-    def scores(self) -> Sequence[float | None]:
-        return scores_of(self.pool.items)
-
-    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
-        return named_unseen([titled(d) for d in self.pool.items], self.scores(), {*shown.indices})
-
-    def retrieve(self, query: str) -> Steps[Found[Document]]:
-        config = patch_config(self._tagged(), run_name="retrieve_missing")
-        documents = yield from self._search_call({**self.inputs, "input": query}, config)
-        return documents, scores_of(documents)
 
     def generate(self, selection: Selection) -> Steps[Answered]:
         yield from self._select(selection)
@@ -271,7 +252,7 @@ class Session(Question[Document]):
 
         # The loop has made the selection: this run is there to be seen in traces.
         runnable = RunnableLambda(run, name="sage_select")
-        about = {"round": self._number, "scores": scores_of(self.pool.items)}
+        about = {"round": self._number, "scores": scores_of(self.candidates)}
         return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
 
     def _about(self, selection: Selection) -> dict[str, object]:
@@ -307,7 +288,7 @@ class Session(Question[Document]):
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them."""
-        return [self.pool.items[i] for i in selection.indices]
+        return [self.candidates[i] for i in selection.indices]
 
     # The answer in pieces
 
@@ -376,10 +357,8 @@ class Session(Question[Document]):
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
         texts = self.passages(selection)
         options = self.inputs.get("options")
-        # Asked for only where it leads to a search: a longer reply costs tokens.
-        missing = self.parts.feedback.hops > 0
         question = self.text
-        return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
+        return to_langchain(critic_messages(question, texts, answer, options=options))
 
     def _generating(self) -> RunnableConfig:
         return self._tagged("sage:generate", *(() if self._streams_final_answer else (_HIDDEN_IN_GRAPHS,)))
@@ -407,12 +386,6 @@ def _parses(llm: Runnable[Any, Any]) -> bool:
     last = llm.last if isinstance(llm, RunnableSequence) else None
     parser = isinstance(last, BaseOutputParser) and not isinstance(last, StrOutputParser)
     return parser or isinstance(last, RunnableWithFallbacks)  # the latter with include_raw=True
-
-
-def _identity(document: Document) -> str:
-    """What makes two documents the same: many stores give no ids."""
-    # A text is unique enough: equal texts are one candidate anyway.
-    return document.id or document.page_content
 
 
 class _Written:

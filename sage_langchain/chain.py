@@ -105,9 +105,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         max_llm_tokens: Most tokens over all calls.
         no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
             grade; with a prompt of your own, the sentence that it agrees on.
-        hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
-            answer needs a passage that only another passage names: where the critic does not say what is
-            missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         correct: Also correct the numbers of documents in the answer; see `FeedbackConfig`.
         counter: Token counter for estimates, where a model does not report its usage.
@@ -128,7 +125,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     max_calls: int | None = None
     max_llm_tokens: int | None = None
     no_answer: tuple[str, ...] | None = None
-    hops: int | None = None
     veto: Veto | None = None
     correct: bool | None = None
     counter: str = "bert"
@@ -186,7 +182,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             self.critic or self.llm,
             self.critic_method,
             get_counter(self.counter),
-            missing=self._feedback().hops > 0,
         )
 
     def _parts(self) -> Parts:

@@ -14,7 +14,7 @@ from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
-from sage_core.feedback.critic import MISSING_SCHEMA, VERDICT_SCHEMA
+from sage_core.feedback.critic import VERDICT_SCHEMA
 from sage_core.feedback.drivers import Call, Compute, Steps
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
@@ -37,13 +37,11 @@ class Critic:
         method: ``"structured"`` takes `with_structured_output`, ``"prompt"`` reads plain text, ``"auto"``
             takes the first where the model has it and asks once more in plain text where that call fails.
         counter: Counts tokens where the model does not report them.
-        missing: Whether the verdict also says what to search for besides.
     """
 
     llm: Runnable[Any, Any]
     method: CriticMethod
     counter: TokenCounter
-    missing: bool = False
 
     def grading(
         self, messages: Sequence[BaseMessage], config: RunnableConfig
@@ -93,8 +91,7 @@ class Critic:
             return None, config
         try:
             llm, config = _configured(self.llm, config)
-            schema = MISSING_SCHEMA if self.missing else VERDICT_SCHEMA
-            made: Runnable[Any, Any] = llm.with_structured_output(dict(schema), include_raw=True)
+            made: Runnable[Any, Any] = llm.with_structured_output(dict(VERDICT_SCHEMA), include_raw=True)
         except (AttributeError, NotImplementedError):
             if self.method == "structured":
                 raise

@@ -103,18 +103,15 @@ class LLMCritic(Critic):
     Args:
         llm: Any LlamaIndex LLM. Of a structured LLM, the plain one inside.
         template: A prompt with the fields ``question``, ``context`` and ``answer``.
-        missing: Whether the bundled prompt asks for what is missing too.
 
     Raises:
         InputError: For a template without one of them, here and in ``update_prompts``.
     """
 
-    def __init__(
-        self, llm: LLM, template: BasePromptTemplate | None = None, *, missing: bool = False
-    ) -> None:
+    def __init__(self, llm: LLM, template: BasePromptTemplate | None = None) -> None:
         # A structured LLM would answer in the user's own schema, not with a grade.
         self._llm = llm.llm if isinstance(llm, StructuredLLM) else llm
-        self._template = critic_template(missing=missing) if template is None else _checked(template)
+        self._template = critic_template() if template is None else _checked(template)
 
     def judge(self, case: Case) -> Graded:
         return parse_verdict(self._llm.predict(self._template, **_fields(case))), None
@@ -220,9 +217,7 @@ class CoreCritic(Critic):
         return await self._judge.ajudge(case.question, case.context, case.answer)
 
 
-def make_critic(
-    critic: Any, llm: LLM, template: BasePromptTemplate | None, accept_score: float, *, missing: bool = False
-) -> Critic:
+def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, accept_score: float) -> Critic:
     """The critic for what the user gave.
 
     Args:
@@ -230,13 +225,12 @@ def make_critic(
         llm: The LLM that answers.
         template: The user's own prompt for an LLM critic.
         accept_score: Grade at which an answer is accepted.
-        missing: Whether an LLM critic also says what is missing.
 
     Raises:
         InputError: For anything else, or a template that would not be used.
     """
     if critic is None or isinstance(critic, LLM):
-        return LLMCritic(critic or llm, template, missing=missing)
+        return LLMCritic(critic or llm, template)
     if template is not None:
         raise InputError("critic_template is for an LLM as critic; update an evaluator's own prompts instead")
     if isinstance(critic, Critic):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,16 +32,13 @@ from sage_core.feedback import (
     Verdict,
 )
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
-from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_core.question import Found, Question
-from sage_core.ranking import named_unseen
+from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
 from sage_core.verify import Source
 from sage_llamaindex._critic import Case, Critic, Graded
-from sage_llamaindex._neighbors import titled
 from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import (
     AsyncTokenReplay,
@@ -75,7 +72,6 @@ class Parts:
         critic: Grades.
         grade_last: Only grade the one answer, after it has been streamed.
         trace_key: Where the summary goes in the response's metadata; None for nowhere.
-        ranking: Retrieves and ranks for another question.
     """
 
     sage: SageNodePostprocessor
@@ -84,7 +80,6 @@ class Parts:
     critic: Critic
     grade_last: bool
     trace_key: str | None
-    ranking: Callable[[QueryBundle], Steps[Ranking]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +110,9 @@ class SageQuestion(Question[NodeWithScore]):
     def __init__(
         self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig = DEFAULT_FEEDBACK
     ) -> None:
-        # By id, not by text: two nodes of equal text may stand in different documents.
-        super().__init__(bundle.query_str, config, EvidencePool(ranking.nodes, lambda n: n.node.node_id))
+        super().__init__(bundle.query_str, config, ranking.nodes)
         self._bundle = bundle
-        self._scale = ranking.scale
+        self._ranking = ranking
         self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
@@ -156,7 +150,7 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _loop(self) -> FeedbackLoop:
         self.load_check()
-        ranking, sizes = self._ranking, self.sizes(self.pool.items)
+        ranking, sizes = self._ranking, tokens_of(self.candidates)
         config = replace(self.config, selection=self.config.selection.within_window(self._window))
         return FeedbackLoop(ranking.scores, ranking.scale, config, sizes=sizes, question=self.text)
 
@@ -169,25 +163,8 @@ class SageQuestion(Question[NodeWithScore]):
 
     # Candidates
 
-    @property
-    def _ranking(self) -> Ranking:
-        return Ranking(tuple(self.pool.items), self._scale)
-
-    def scores(self) -> list[float | None]:
-        return self._ranking.scores
-
     def plain(self, candidate: NodeWithScore) -> str:
         return candidate.node.get_content(metadata_mode=MetadataMode.NONE)
-
-    def sizes(self, candidates: Sequence[NodeWithScore]) -> list[int]:
-        return tokens_of(candidates)
-
-    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
-        return named_unseen([titled(n.node) for n in self.pool.items], self.scores(), {*shown.indices})
-
-    def retrieve(self, query: str) -> Steps[Found[NodeWithScore]]:
-        ranking = yield from self._parts.ranking(QueryBundle(query))
-        return ranking.nodes, ranking.scores
 
     # One round
 

@@ -7,18 +7,14 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptType
 
-from sage_core.feedback.critic import CRITIC_MISSING, CRITIC_SYSTEM, CRITIC_USER
+from sage_core.feedback.critic import CRITIC_SYSTEM, CRITIC_USER
 from sage_core.llm.prompting import delimiter, quote_block, quote_question
 from sage_core.llm.prompts import ANSWER_SYSTEM, ANSWER_USER
 
 
-def critic_template(*, missing: bool = False) -> BasePromptTemplate:
-    """The critic's prompt; its fields are ``question``, ``context`` and ``answer``.
-
-    Args:
-        missing: Also ask for what the passages lack, as a question (`sage_core.Verdict.missing`).
-    """
-    return _chat(CRITIC_SYSTEM + CRITIC_MISSING if missing else CRITIC_SYSTEM, CRITIC_USER)
+def critic_template() -> BasePromptTemplate:
+    """The critic's prompt; its fields are ``question``, ``context`` and ``answer``."""
+    return _chat(CRITIC_SYSTEM, CRITIC_USER)
 
 
 def answer_template() -> BasePromptTemplate:

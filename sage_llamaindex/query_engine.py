@@ -194,7 +194,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
         loop: Settings of the loop, but for its selection; each of them but ``policy`` can be given in its
             place: ``accept_score``, ``max_rounds``, ``max_calls``, ``max_llm_tokens``, ``no_answer`` (add
-            what your own answer prompt uses), ``hops``, ``veto`` and ``correct``. See
+            what your own answer prompt uses), ``veto`` and ``correct``. See
             `sage_core.feedback.FeedbackConfig`.
         settings: These; and ``selection``, a `SelectionConfig`, or its fields: how much of the candidates is
             shown at first. For a `SageNodePostprocessor` of your own say it there.
@@ -264,7 +264,6 @@ class SageQueryEngine(RetrieverQueryEngine):
             llm_of(self._response_synthesizer),
             self._options.critic_template,
             self._options.loop.accept_score,
-            missing=self._options.loop.hops > 0,
         )
         # A manager that the user passed replaces the critic's own; the global one does not.
         self._critic.share(self.callback_manager, force=callback_manager is not None)
@@ -461,7 +460,6 @@ class SageQueryEngine(RetrieverQueryEngine):
             critic=self._critic,
             grade_last=self._options.feedback == "after_stream",
             trace_key=self._options.trace_key,
-            ranking=self._ranking,
         )
         return SageQuestion(query_bundle, ranking, parts, self._options.config(self._sage, ranking))
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from sage_core._checks import check_part
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback.critic import MISSING_SCHEMA, VERDICT_SCHEMA, critic_messages
+from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Completion
@@ -30,14 +30,12 @@ class Capabilities:
         headings: Passages come with their title and headings, as a prompt shows them; else as they stand.
         places: ``generate`` and ``judge`` take ``places=``, where each passage is from, in words.
         relevance: ``generate`` takes ``relevance=``, how likely each passage bears on the question, or None.
-        missing: ``judge`` takes ``missing=True``: its verdict may say what to search for besides.
         grades_abstentions: ``judge`` is asked about "The documents do not say." too.
     """
 
     headings: bool = True
     places: bool = False
     relevance: bool = False
-    missing: bool = False
     grades_abstentions: bool = False
 
 
@@ -136,8 +134,6 @@ class LLMAnswerer:
         InputError: For something else than a chat model, such as its name.
     """
 
-    capabilities = Capabilities(missing=True)
-
     def __init__(self, chat: ChatModel, *, critic: ChatModel | None = None) -> None:
         check_part("chat", chat, ("complete",), "OpenAIChat('gpt-4o-mini')")
         check_part("critic", critic, ("complete",), "OpenAIChat('gpt-4o')")
@@ -183,11 +179,10 @@ class LLMAnswerer:
         answer: str,
         *,
         options: Sequence[str] | None = None,
-        missing: bool = False,
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.judge`; with ``missing`` the verdict may say what to search for besides."""
-        messages = critic_messages(question, context, answer, options=options, missing=missing)
-        reply = self.critic.complete(messages, schema=MISSING_SCHEMA if missing else VERDICT_SCHEMA)
+        """See `Answerer.judge`."""
+        messages = critic_messages(question, context, answer, options=options)
+        reply = self.critic.complete(messages, schema=VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
     async def ajudge(
@@ -197,11 +192,10 @@ class LLMAnswerer:
         answer: str,
         *,
         options: Sequence[str] | None = None,
-        missing: bool = False,
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.ajudge`; with ``missing`` the verdict may say what to search for besides."""
-        messages = critic_messages(question, context, answer, options=options, missing=missing)
-        reply = await self.critic.acomplete(messages, schema=MISSING_SCHEMA if missing else VERDICT_SCHEMA)
+        """See `Answerer.ajudge`."""
+        messages = critic_messages(question, context, answer, options=options)
+        reply = await self.critic.acomplete(messages, schema=VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
     def stream(

@@ -63,14 +63,6 @@ def ask(
             "NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
-    hops: Annotated[
-        int,
-        cli.option(
-            "Most further searches for what an LLM critic says is missing; without an LLM, for names in "
-            "the chunks found.",
-            "N",
-        ),
-    ] = DEFAULT_FEEDBACK.hops,
     reranker: Annotated[
         str | None,
         cli.option(
@@ -111,7 +103,7 @@ def ask(
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
     selection = chosen.updated(min_context_tokens=min_context_tokens, max_context_tokens=max_context_tokens)
-    feedback = FeedbackConfig(max_rounds=max_rounds, selection=selection, critic=critic, hops=hops)
+    feedback = FeedbackConfig(max_rounds=max_rounds, selection=selection, critic=critic)
     sage = open_sage(
         store,
         embedder=embedder,
@@ -123,7 +115,7 @@ def ask(
         config=SageConfig(candidates, feedback=feedback, context=not no_context),
     )
     if not asks_llm(model, base_url, offline):
-        _warn_without_llm(critic, hops)
+        _warn_without_llm(critic)
     show: Callable[..., object] = (
         print_answer if as_json else partial(show_answer, stream=stream, details=details)
     )
@@ -143,16 +135,11 @@ def _next_question() -> str:
     return sys.stdin.readline().strip()
 
 
-def _warn_without_llm(critic: str, hops: int) -> None:
-    """Say what options that are made for an LLM do where none is asked."""
-    how = " (--model or --base-url asks one)"
+def _warn_without_llm(critic: str) -> None:
+    """Say what an option that is made for an LLM does if none is asked."""
     if critic == "auto":
-        end = "" if hops else how
-        cli.complain(f"--critic auto: no LLM is asked, so the local judge grades alone{end}")
-    if hops:
         cli.complain(
-            "--hops: no LLM is asked that could say what is missing, so names in the chunks found are "
-            f"searched for{how}"
+            "--critic auto: no LLM is asked, so the local judge grades alone (--model or --base-url asks one)"
         )
 
 

@@ -112,8 +112,6 @@ class Retrieval(Displayable):
         reranker: Name of the reranker.
         top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
-        found_first: How many of the candidates the question itself found; those after them were found by
-            further searches (`FeedbackConfig.hops`). None for all.
     """
 
     question: str
@@ -123,7 +121,6 @@ class Retrieval(Displayable):
     reranker: str
     top_k: int
     counter: str
-    found_first: int | None = None
 
     @property
     def hits(self) -> tuple[Candidate, ...]:
@@ -192,7 +189,7 @@ class Retrieval(Displayable):
     @property
     def tokens_top_k(self) -> int:
         """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
-        ranked = sorted(self.candidates[: self.found_first], key=lambda c: -c.similarity)
+        ranked = sorted(self.candidates, key=lambda c: -c.similarity)
         return sum(c.tokens for c in ranked[: self.top_k])
 
     @property

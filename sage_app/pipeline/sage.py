@@ -21,7 +21,7 @@ from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
 from sage_core.embedding import Embedder, MiniLMEmbedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Search, Step
+from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Step
 from sage_core.feedback.drivers import (
     Answered,
     Call,
@@ -34,12 +34,11 @@ from sage_core.feedback.drivers import (
     drive,
     drive_pieces,
 )
-from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.messages import Completion
 from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.paths import PathArgument
-from sage_core.question import Found, Question
+from sage_core.question import Question
 from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
@@ -372,8 +371,7 @@ class _SageQuestion(Question[Candidate]):
     def __init__(
         self, sage: Sage, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool
     ) -> None:
-        pool = EvidencePool(retrieval.candidates, lambda candidate: candidate.chunk.id)
-        super().__init__(retrieval.question, sage.config.feedback, pool)
+        super().__init__(retrieval.question, sage.config.feedback, retrieval.candidates)
         self._sage = sage
         self._retrieval = retrieval
         self._options = options
@@ -388,57 +386,25 @@ class _SageQuestion(Question[Candidate]):
         request: Step = loop.start()
         while not isinstance(request, Done):
             request = yield from self.step(loop, request)
-            if self._streamed and not isinstance(request, Judge | Search):
+            if self._streamed and not isinstance(request, Judge):
                 over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
                 yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
                 ended = len(over)
         result = request.result if self._streamed else self.corrected(request.result)
-        return Answer(result.answer, self._sage.answerer.label, self._of(result.selection), result)
-
-    def _of(self, selection: Selection) -> Retrieval:
-        """The retrieval, with what later searches found behind it."""
-        items, first = self.pool.items, self.pool.first
-        if len(items) == first:
-            return self._retrieval
-        return replace(self._retrieval, candidates=tuple(items), found_first=first)
+        return Answer(result.answer, self._sage.answerer.label, self._retrieval, result)
 
     def passages(self, selection: Selection) -> list[str]:
         """See `Question.passages`."""
-        sent = self._of(selection)
+        sent = self._retrieval
         return sent.prompt_texts(selection) if self._able.headings else sent.texts(selection)
 
     def sources(self, selection: Selection) -> list[Source]:
         """See `Question.sources`."""
-        return [Source(text) for text in self._of(selection).texts(selection)]
+        return [Source(text) for text in self._retrieval.texts(selection)]
 
     def plain(self, candidate: Candidate) -> str:
         """See `Question.plain`."""
         return candidate.chunk.text
-
-    def sizes(self, candidates: Sequence[Candidate]) -> list[int]:
-        """See `Question.sizes`."""
-        return [candidate.tokens_in_prompt for candidate in candidates]
-
-    def scores(self) -> list[float | None]:
-        """See `Question.scores`."""
-        return [candidate.score for candidate in self.pool.items]
-
-    def named(self, shown: Selection) -> tuple[list[int], list[str]]:
-        """See `Question.named`."""
-        ids = {self.pool.items[i].chunk.id for i in shown.indices}
-        positions: list[int] = []
-        names: dict[str, None] = {}
-        for i, candidate in enumerate(self._retrieval.candidates):
-            naming = [by.name for by in candidate.named_by if by.chunk_id in ids]
-            if naming and candidate.chunk.id not in ids:
-                positions.append(i)
-                names.update(dict.fromkeys(naming))
-        return positions, list(names)
-
-    def retrieve(self, query: str) -> Steps[Found[Candidate]]:
-        """See `Question.retrieve`."""
-        other = yield from Call(self._sage.retrieve, self._sage.aretrieve, query)
-        return other.candidates, [candidate.score for candidate in other.candidates]
 
     def generate(self, selection: Selection) -> Steps[Answered]:
         """See `Question.generate`."""
@@ -451,7 +417,10 @@ class _SageQuestion(Question[Candidate]):
             else:
                 asked = {"options": self._options, **self._places(selection)}
                 if self._able.relevance and self._retrieval.scale == "probability":
-                    scores, passages = self.scores(), self._of(selection).passages(selection)
+                    scores, passages = (
+                        [candidate.score for candidate in self.candidates],
+                        self._retrieval.passages(selection),
+                    )
                     asked["relevance"] = [max(scores[i] or 0.0 for i in p.members) for p in passages]
                 # An answerer without coroutines will do where nothing is awaited.
                 completion = yield from Call(
@@ -497,8 +466,7 @@ class _SageQuestion(Question[Candidate]):
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         """See `Question.judge`."""
         answerer, context = self._sage.answerer, self.passages(selection)
-        extra = {"missing": True} if self._able.missing and self.config.hops > 0 else {}
-        asked = {"options": self._options, **extra, **self._places(selection)}
+        asked = {"options": self._options, **self._places(selection)}
         with step("sage.critic", "EVALUATOR", round=len(self._loop.rounds), answer=answer) as outputs:
             verdict, usage = yield from Call(
                 lambda: answerer.judge(self.text, context, answer, **asked),
@@ -509,7 +477,7 @@ class _SageQuestion(Question[Candidate]):
         return verdict, usage
 
     def _places(self, selection: Selection) -> dict[str, Any]:
-        return {"places": self._of(selection).places(selection)} if self._able.places else {}
+        return {"places": self._retrieval.places(selection)} if self._able.places else {}
 
 
 def _checked_question(question: str) -> str:

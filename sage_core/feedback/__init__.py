@@ -1,25 +1,20 @@
 """Answer, grade, change the evidence, keep the best answer (paper, section VI)."""
 
 from sage_core.feedback.critic import (
-    CRITIC_MISSING,
     CRITIC_SYSTEM,
     CRITIC_SYSTEM_CHOICE,
     CRITIC_USER,
-    MISSING_SCHEMA,
     VERDICT_SCHEMA,
     critic_fields,
     critic_messages,
 )
 from sage_core.feedback.drivers import (
-    NO_HITS,
     Check,
-    Hits,
     arun_loop,
     run_loop,
 )
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.feedback.searches import follow_up
 from sage_core.feedback.types import (
     DEFAULT_FEEDBACK,
     STOP_MEANINGS,
@@ -31,7 +26,6 @@ from sage_core.feedback.types import (
     Judge,
     Policy,
     Round,
-    Search,
     Step,
     StopReason,
     Verdict,
@@ -39,13 +33,10 @@ from sage_core.feedback.types import (
 )
 
 __all__ = [
-    "CRITIC_MISSING",
     "CRITIC_SYSTEM",
     "CRITIC_SYSTEM_CHOICE",
     "CRITIC_USER",
     "DEFAULT_FEEDBACK",
-    "MISSING_SCHEMA",
-    "NO_HITS",
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
@@ -56,11 +47,9 @@ __all__ = [
     "FeedbackLoop",
     "FeedbackResult",
     "Generate",
-    "Hits",
     "Judge",
     "Policy",
     "Round",
-    "Search",
     "Step",
     "StopReason",
     "Verdict",
@@ -68,7 +57,6 @@ __all__ = [
     "arun_loop",
     "critic_fields",
     "critic_messages",
-    "follow_up",
     "parse_verdict",
     "run_loop",
 ]

@@ -41,11 +41,6 @@ complete and supported by the passages, 10 beyond doubt.
 the way of a better answer, 0 where the passages are as they should be.
 An answer that says the documents do not hold the answer scores at most 3, with 1 as "adjust"."""
 
-CRITIC_MISSING = """
-A fifth key, "missing", last: where "adjust" is 1, one short question that asks for what the passages lack, \
-to be searched for in the documents by itself. It names people, places and things as the passages do and has \
-no pronouns. Everywhere else an empty string."""
-
 CRITIC_SYSTEM = f"{_OBJECTIVE}\n{_STYLE_AND_REPLY}"
 CRITIC_SYSTEM_CHOICE = f"{_OBJECTIVE}\n{_CHOICE}\n{_STYLE_AND_REPLY}"
 CRITIC_USER = """\
@@ -67,7 +62,6 @@ _PROPERTIES: dict[str, object] = {
         "description": "1: the passages lack something; -1: too much beside the point; 0: neither.",
     },
 }
-_MISSING_PROPERTY = {"type": "string", "description": "A question for what the passages lack, or empty."}
 
 
 def _schema(properties: dict[str, object]) -> dict[str, object]:
@@ -82,9 +76,6 @@ def _schema(properties: dict[str, object]) -> dict[str, object]:
 
 VERDICT_SCHEMA = _schema(_PROPERTIES)
 """JSON schema of a verdict, for models with structured output."""
-
-MISSING_SCHEMA = _schema({**_PROPERTIES, "missing": _MISSING_PROPERTY})
-"""`VERDICT_SCHEMA` for a critic that says what is missing (`FeedbackConfig.hops`)."""
 
 
 def critic_fields(
@@ -116,7 +107,6 @@ def critic_messages(
     answer: str,
     *,
     options: Sequence[str] | None = None,
-    missing: bool = False,
 ) -> list[Message]:
     """The critic's prompt: instructions as the system, all material fenced as the user.
 
@@ -125,13 +115,10 @@ def critic_messages(
         context: Texts of the passages the answer was made from, best first.
         answer: The answer to grade.
         options: Options of a multiple-choice question.
-        missing: Also ask for what the passages lack, as a question (`Verdict.missing`).
 
     Returns:
         A system and a user message.
     """
     system = CRITIC_SYSTEM_CHOICE if options else CRITIC_SYSTEM
-    if missing:
-        system += CRITIC_MISSING
     fields = critic_fields(question, context, answer, options=options)
     return [Message("system", system), Message("user", CRITIC_USER.format(**fields))]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
-from sage_core.feedback.types import Done, FeedbackResult, Generate, Judge, Search, Step, Verdict
+from sage_core.feedback.types import Done, FeedbackResult, Generate, Judge, Step, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection.cut import Selection
 
@@ -28,9 +28,6 @@ Steps = Generator["Call[Any] | StreamedCall[Any]", Any, T]
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
 Check = Callable[[Selection, str], Verdict | None]
-Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None, str]
-"""What `FeedbackLoop.found` takes: candidates with scores, tokens of the new ones, what was searched for."""
-NO_HITS: Hits = ((), (), "")
 
 
 class _Request(Generic[T]):
@@ -185,24 +182,22 @@ def loop_steps(
     generate: Callable[[Selection], Steps[Answered]],
     judge: Callable[[Selection, str], Steps[Judged]],
     check: Check | None = None,
-    search: Callable[[Search], Steps[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
     unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[FeedbackResult]:
-    """`run_loop` for callers that write answering, grading and searching as generators too."""
+    """`run_loop` for callers that write answering and grading as generators too."""
     step: Step = loop.start()
     while not isinstance(step, Done):
-        step = yield from one_step(loop, step, generate, judge, check, search, failures, unanswered)
+        step = yield from one_step(loop, step, generate, judge, check, failures, unanswered)
     return step.result
 
 
 def one_step(
     loop: FeedbackLoop,
-    step: Generate | Judge | Search,
+    step: Generate | Judge,
     generate: Callable[[Selection], Steps[Answered]],
     judge: Callable[[Selection, str], Steps[Judged]],
     check: Check | None = None,
-    search: Callable[[Search], Steps[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
     unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[Step]:
@@ -226,14 +221,6 @@ def one_step(
             _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
             return loop.answer_failed(str(error))
         return loop.answered(text, usage)
-    if isinstance(step, Search):
-        hits = NO_HITS
-        try:
-            if search is not None:
-                hits = yield from search(step)
-        except failures as error:
-            _log.warning("the search for what is missing failed: %s", error)
-        return loop.found(*hits)
     return (yield from _grading(loop, step, judge, check, failures))
 
 
@@ -289,11 +276,11 @@ def _known(value: T) -> Steps[T]:
     yield  # what makes this a generator: it returns before it asks for anything
 
 
-def _asking(function: Callable[..., Any] | None) -> Callable[..., Steps[Any]]:
+def _asking(function: Callable[..., Any]) -> Callable[..., Steps[Any]]:
     """A caller's function as a generator of one call."""
 
     def steps(*arguments: object) -> Steps[Any]:
-        return (yield from Call(function, function, *arguments)) if function is not None else NO_HITS
+        return (yield from Call(function, function, *arguments))
 
     return steps
 
@@ -304,7 +291,6 @@ def run_loop(
     judge: Callable[[Selection, str], Judged],
     *,
     check: Check | None = None,
-    search: Callable[[Search], Hits] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """Run ``loop`` to its end.
@@ -315,7 +301,6 @@ def run_loop(
         judge: Grades an answer given its selection; gives the verdict and what it took.
         check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``. Where it
             raises, ``judge`` is asked, or the loop ends as ``critic_failed`` where the config asks no LLM.
-        search: Searches for what is missing, where ``config.hops`` allows it; None searches for nothing.
         failures: Errors of ``judge`` that end the loop as ``critic_failed``, and of ``generate`` that end it
             as ``answer_failed`` where an earlier round has an answer. All others are raised.
 
@@ -325,7 +310,7 @@ def run_loop(
     Raises:
         Exception: Whatever ``generate`` raised in the first round, and errors not in ``failures``.
     """
-    return drive(loop_steps(loop, _asking(generate), _asking(judge), check, _asking(search), failures))
+    return drive(loop_steps(loop, _asking(generate), _asking(judge), check, failures))
 
 
 async def arun_loop(
@@ -334,8 +319,7 @@ async def arun_loop(
     judge: Callable[[Selection, str], Awaitable[Judged]],
     *,
     check: Check | None = None,
-    search: Callable[[Search], Awaitable[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
-    return await adrive(loop_steps(loop, _asking(generate), _asking(judge), check, _asking(search), failures))
+    return await adrive(loop_steps(loop, _asking(generate), _asking(judge), check, failures))

@@ -11,8 +11,6 @@ happens here, so one implementation serves sync, async and streaming callers:
                 step = loop.answered(text, usage)
             case Judge(selection, answer):
                 step = loop.judged(verdict, usage)
-            case Search(question):  # only where FeedbackConfig.hops allows it
-                step = loop.found([(candidate, score), ...])
     step.result
 """
 
@@ -31,15 +29,14 @@ from sage_core.feedback.types import (
     Generate,
     Judge,
     Round,
-    Search,
     StopReason,
     Verdict,
 )
 from sage_core.llm.prompting import is_abstention, phrases_for
 from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection.cut import Selection, fitting
-from sage_core.selection.scales import Scale, rank_order, usable_scores
+from sage_core.selection.cut import Selection
+from sage_core.selection.scales import Scale, usable_scores
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
 UNKNOWN_USAGE = TokenUsage(calls=1, estimated=True)
@@ -101,12 +98,8 @@ class FeedbackLoop:
         # A selection is a prefix of the ranking, so what is left to try follows from the scores alone.
         self._moves = self._make_moves(first)
         self._first = self._moves.first()
-        self._searches = 0
-        # By its casefolded words: a critic that asks again in other letters would search in vain.
-        self._searched: dict[str, str] = {}
-        self._missing = ""
         self._rounds: list[Round] = []
-        self._state: Literal["new", "generate", "judge", "search", "done"] = "new"
+        self._state: Literal["new", "generate", "judge", "done"] = "new"
         self._result: FeedbackResult | None = None
 
     @property
@@ -155,7 +148,7 @@ class FeedbackLoop:
         self._rounds.clear()
         return self._finish("nothing_relevant", Selection((), (), len(self._scores), reason))
 
-    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Search | Done:
+    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Done:
         """Tell the loop the answer it asked for; the next step is mostly to grade it.
 
         Args:
@@ -198,7 +191,7 @@ class FeedbackLoop:
         self._expect("judge")
         return self._finish("budget") if self._over_for_grade() else None
 
-    def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Search | Done:
+    def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Done:
         """Tell the loop the grade it asked for.
 
         Args:
@@ -219,85 +212,11 @@ class FeedbackLoop:
         self._update(error=reason, grade_usage=usage or UNKNOWN_USAGE)
         return self._finish("critic_failed")
 
-    def found(
-        self,
-        hits: Sequence[tuple[int, float | None]],
-        sizes: Sequence[int] | None = None,
-        searched: str | None = None,
-    ) -> Generate | Done:
-        """Tell the loop what the search gave that it asked for.
-
-        A candidate's score becomes the better of its scores for the question and for what was missing. The
-        next selection has what was shown, and beside it what the settings select of the hits; over the
-        budget (``max_k``, ``max_context_tokens``) the lowest scored go. Where nothing new is selected, the
-        loop goes on as if no search had been made.
-
-        Args:
-            hits: Candidates and their scores for what was missing, on the scale of the others. Numbers of
-                candidates that are there already are those; new ones have the numbers after them, in order.
-            sizes: Tokens of the new candidates, for a loop with ``sizes``.
-            searched: What was searched for, where the request did not say it.
-
-        Raises:
-            InputError: For numbers that leave one out, scores that are no numbers, and sizes that are
-                missing or of another length.
-        """
-        self._expect("search")
-        searched = self._missing or searched or ""
-        if searched:
-            self._searched[searched.casefold()] = searched
-        known = len(self._scores)
-        new = sorted({i for i, _ in hits if i >= known})
-        # A gap would be a candidate without a score that could never be selected, nor resumed.
-        if new != list(range(known, known + len(new))) or any(i < 0 for i, _ in hits):
-            raise InputError(f"new candidates are numbered from {known} on, without a gap")
-        if self._sizes is not None:
-            if sizes is None or len(sizes) != len(new):
-                raise InputError(f"{len(new)} new candidates, and not a size for each")
-            self._sizes += tuple(sizes)
-        scores = dict(zip((i for i, _ in hits), usable_scores([score for _, score in hits]), strict=True))
-        current, verdict = self._rounds[-1].selection, self._rounds[-1].verdict
-        assert verdict is not None
-        self._scores = tuple(
-            # Found for either question, it is evidence: the lower score would only hide it.
-            _better(old, scores.get(i))
-            for i, old in enumerate([*self._scores, *(None for _ in new)])
-        )
-        positions = list(scores)
-        sizes = None if self._sizes is None else [self._sizes[i] for i in positions]
-        # Asked for by name or by the critic, so never nothing relevant.
-        settings = replace(self.config.selection, empty_below=0)
-        chosen = settings.select(list(scores.values()), self._scale, sizes)
-        # Indices of the selection are into the hits; the loop counts in candidates.
-        beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
-        selection = self._within_budget([*current.indices, *beside])
-        # The same evidence from a deterministic model is the same answer: a call for nothing.
-        if set(selection.indices) <= set(current.indices):
-            return self._moved(verdict)
-        # The ranking is another one now: cuts tried before say nothing of it.
-        self._moves = self._make_moves(None)
-        if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(selection)):
-            return self._finish("budget")
-        results = tuple((i, score) for i, score in hits)
-        return self._ask(Move(selection, selection.cut), searched, results)
-
-    def _within_budget(self, indices: Sequence[int]) -> Selection:
-        """These candidates, best first, as many as ``max_k`` and the budget of tokens leave."""
-        order = [i for i in rank_order(self._scores) if i in set(indices)]
-        most, tokens = self.config.selection.max_k, self.config.selection.max_context_tokens
-        best = order if most is None else order[:most]
-        # After max_k: a candidate that max_k drops must not use up the tokens.
-        if tokens is not None and self._sizes is not None:
-            best = best[: fitting([self._sizes[i] for i in best], tokens)]
-        added = len(set(best) - set(self._rounds[-1].selection.indices))
-        reason = f"{added} found for what was missing, beside {len(best) - added} shown before"
-        return Selection(tuple(best), tuple(self._scores[i] for i in best), len(self._scores), reason)
-
     def _make_moves(self, first: Selection | None) -> AdaptiveMoves | PaperMoves:
         moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
         return moves(self._scores, self._scale, self.config, first, self._sizes)
 
-    def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
+    def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Done:
         """End, or go on, after a grade."""
         # A veto is later than the grade and stronger: it knows what the passages say.
         accepted = (verdict.score or 0) >= self.config.accept_score and not verdict.vetoed_by
@@ -309,23 +228,6 @@ class FeedbackLoop:
             return self._finish("accepted")
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")
-        missing = " ".join(verdict.missing.split())
-        # Searched for already: the same words find the same passages. A name may still lead on.
-        if missing.casefold() in self._searched:
-            missing = ""
-        if (missing or verdict.adjust > 0) and self._searches < self.config.hops:
-            current = self._rounds[-1]
-            if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(current.selection)):
-                return self._finish("budget")
-            # Counted when asked for, so that a search that fails is not asked for again.
-            self._searches += 1
-            self._state = "search"
-            self._missing = missing
-            return Search(missing, current.selection, current.number, tuple(self._searched.values()))
-        return self._moved(verdict)
-
-    def _moved(self, verdict: Verdict) -> Generate | Done:
-        """The next round with more or with less of the candidates, or the end."""
         move = self._moves.next(self._rounds[-1].selection.cut, verdict.adjust)
         if move is None:
             return self._finish("unchanged")
@@ -337,22 +239,18 @@ class FeedbackLoop:
     def _calls_of_a_round(self) -> int:
         return 1 if self.config.critic == "local" else 2
 
-    def _expect(self, state: Literal["new", "generate", "judge", "search"]) -> None:
+    def _expect(self, state: Literal["new", "generate", "judge"]) -> None:
         if self._state != state:
             waits = {
                 "new": "start()",
                 "generate": "answered()",
                 "judge": "judged()",
-                "search": "found()",
                 "done": "nothing: it has ended",
             }
             raise InputError(f"the feedback loop waits for {waits[self._state]}")
 
-    def _ask(
-        self, move: Move, searched: str = "", results: tuple[tuple[int, float | None], ...] = ()
-    ) -> Generate:
-        number = len(self._rounds) + 1
-        self._rounds.append(Round(number, move.min_k, move.selection, searched=searched, found=results))
+    def _ask(self, move: Move) -> Generate:
+        self._rounds.append(Round(len(self._rounds) + 1, move.min_k, move.selection))
         self._state = "generate"
         return Generate(move.selection, len(self._rounds))
 
@@ -409,9 +307,3 @@ class FeedbackLoop:
         )
         self._state = "done"
         return Done(self._result)
-
-
-def _better(one: float | None, other: float | None) -> float | None:
-    """The higher of two scores; None if neither is known."""
-    known = [score for score in (one, other) if score is not None and score == score]
-    return max(known, default=None)

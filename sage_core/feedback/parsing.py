@@ -19,9 +19,6 @@ from sage_core.llm.reasoning import without_reasoning
 _HEAD, _TAIL = 4_000, 16_000
 # Each try may scan to the end: a reply of "{" that never close would take quadratic time.
 _MOST_OBJECTS = 200
-# A longer text is no question to search for, but an essay.
-_LONGEST_QUESTION = 500
-_NOTHING = ("", "none", "nothing", "null", "n/a", "na", "no", "not applicable", "nothing is missing")
 
 # The likeliest first: a total stands before the parts that models add to it.
 _SCORE_KEYS = ("final_score", "overall_score", "score", "evaluation_score", "answer_score", "rating", "grade")
@@ -123,8 +120,8 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
         adjust = next((a for k in _ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
         reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
         reason = reason if isinstance(reason, str) else ""
-        missing, passage = _question(fields.get("missing")), _passage_value(fields.get("passage"))
-        return Verdict(score, adjust, raw=raw, reason=reason, missing=missing, passage=passage)
+        passage = _passage_value(fields.get("passage"))
+        return Verdict(score, adjust, raw=raw, reason=reason, passage=passage)
     # Wrappers such as {"result": {"evaluation": {...}}} are seen; deeper nesting is data, not a verdict.
     if depth < 3:
         for value in fields.values():
@@ -132,14 +129,6 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
             if isinstance(inner, Mapping) and (verdict := _from_mapping(inner, raw, depth + 1)) is not None:
                 return verdict
     return None
-
-
-def _question(value: object) -> str:
-    """What a critic says is missing, on one line; empty for words that mean nothing is."""
-    if not isinstance(value, str) or len(value) > _LONGEST_QUESTION:
-        return ""
-    text = " ".join(value.split())
-    return "" if text.strip(" .-\"'").casefold() in _NOTHING else text
 
 
 def _passage_value(value: object) -> int:

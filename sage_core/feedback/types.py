@@ -124,8 +124,6 @@ class Verdict:
             ``"no answer"`` (the answer itself said so) or another label.
         probability: A calibrated probability that the answer is right, from 0 to 1, where the grader has one
             (the local judge); else None.
-        missing: A question whose answer the passages lack, to be searched for; empty where nothing is
-            missing, or the critic was not asked (`FeedbackConfig.hops`).
         passage: Number, from 1, of the passage that the critic names as the one that supports the answer; 0
             where it names none.
         vetoed_by: Who lowered the grade (`FeedbackConfig.veto`), such as ``"local judge"``; empty where
@@ -143,7 +141,6 @@ class Verdict:
     reason: str = ""
     source: str = "critic"
     probability: float | None = None
-    missing: str = ""
     passage: int = 0
     vetoed_by: str = ""
     marks: tuple[AnswerMark, ...] = ()
@@ -175,7 +172,6 @@ class LoopSettings(SelectionSettings, total=False):
     max_calls: int | None
     max_llm_tokens: int | None
     no_answer: tuple[str, ...]
-    hops: int
     veto: Veto
     correct: bool
 
@@ -204,10 +200,6 @@ class FeedbackConfig:
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
         selection: Settings of the first selection, whose ``max_k`` and ``max_context_tokens`` hold for every
             round.
-        hops: Most further searches for what the critic says is missing (`Verdict.missing`), or, where it
-            asks for more and does not say what, for a name in the passages; 0 for none. The answer to a
-            question may need a passage that only another passage names. `Sage` shows the candidates that the
-            passages name (`SageConfig.links`) before it searches for a name.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.verify.LocalJudge`.
@@ -230,7 +222,6 @@ class FeedbackConfig:
     no_answer: tuple[str, ...] = (NO_ANSWER,)
     selection: SelectionConfig = field(default_factory=SelectionConfig)
     critic: str = "llm"
-    hops: int = 0
     veto: Veto = "contradicted"
     correct: bool = False
 
@@ -247,7 +238,6 @@ class FeedbackConfig:
         for name, value, known in choices:
             if value not in get_args(known):
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
-        check_int("hops", self.hops, minimum=0)
         check_optional_int("max_calls", self.max_calls, minimum=1)
         check_optional_int("max_llm_tokens", self.max_llm_tokens, minimum=1)
         # A text is a sequence of its letters: "no" would make every "n" an abstention.
@@ -302,34 +292,6 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """Request: search for what is missing, beside the question.
-
-    Examples:
-        >>> from sage_core.feedback import FeedbackLoop
-        >>> loop = FeedbackLoop([0.9, 0.1], config=FeedbackConfig(hops=1))
-        >>> _, _ = loop.start(), loop.answered("The ship's owner.")
-        >>> step = loop.judged(Verdict(4, missing="Who owned the ship?"))
-        >>> isinstance(step, Search), step.question
-        (True, 'Who owned the ship?')
-        >>> loop.found([(2, 0.8)]).selection.indices  # a new third candidate, beside the first two
-        (0, 2, 1)
-
-    Attributes:
-        question: What to search for; empty where the critic asked for more and did not say what
-            (`sage_core.feedback.follow_up` finds a name in the passages).
-        selection: The candidates that were shown.
-        round: Number of the round that missed it, from 1.
-        asked: What was searched for before.
-    """
-
-    question: str
-    selection: Selection
-    round: int
-    asked: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """One round as it went.
 
@@ -349,8 +311,6 @@ class Round:
         error: Why answering or grading failed, in words; None if nothing did.
         answer_usage: Tokens of the answer.
         grade_usage: Tokens of the grade.
-        searched: What was searched for before this round, beside the question; empty for nothing.
-        found: What that gave: candidates and their scores for it.
     """
 
     number: int
@@ -361,8 +321,6 @@ class Round:
     error: str | None = None
     answer_usage: TokenUsage = NO_USAGE
     grade_usage: TokenUsage = NO_USAGE
-    searched: str = ""
-    found: tuple[tuple[int, float | None], ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -379,8 +337,6 @@ class Round:
             "verdict": self.verdict.to_dict() if self.verdict is not None else None,
             "error": self.error,
             "usage": {"generate": self.answer_usage.to_dict(), "judge": self.grade_usage.to_dict()},
-            "searched": self.searched,
-            "found": [[i, _finite(score)] for i, score in self.found],
         }
 
     @classmethod
@@ -395,8 +351,6 @@ class Round:
             error=item["error"],
             answer_usage=_usage(item["usage"].get("generate")),
             grade_usage=_usage(item["usage"].get("judge")),
-            searched=item.get("searched", ""),
-            found=tuple((int(i), score) for i, score in item.get("found", ())),
         )
 
 
@@ -517,11 +471,7 @@ class Done:
     result: FeedbackResult
 
 
-Step = Generate | Judge | Search | Done
-
-
-def _finite(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
+Step = Generate | Judge | Done
 
 
 def _selection(item: Mapping[str, Any]) -> Selection:
@@ -591,8 +541,6 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
         f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({one_line(chosen.reason)})"
         + ("  <- returned" if best else "")
     ]
-    if round_.searched:
-        lines.append(f"  searched for: {_short(round_.searched, width)}")
     if round_.answer is not None:
         lines.append(f"  answer: {_short(round_.answer, width)}")
         lines.append(f"  {_short(_grade(round_), width + 40)}")

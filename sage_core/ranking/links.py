@@ -354,35 +354,6 @@ def vouch_titled(
     return vouch_named(scores, link_edges(named, positions), scale)
 
 
-def named_unseen(
-    candidates: Sequence[Titled], scores: Sequence[Any], seen: Collection[int]
-) -> tuple[list[int], list[str]]:
-    """The candidates of documents that the seen ones name, and that are not seen themselves.
-
-    Where a critic asks for more, these come before another search: they are at hand.
-
-    Args:
-        candidates: The candidates.
-        scores: Of each, higher is better; the best of the seen ones are read.
-        seen: Positions of those that were shown.
-
-    Returns:
-        Their positions, and the names that lead there.
-
-    Examples:
-        >>> petrel = Titled("The Petrel belonged to Mara Holt.", "petrel.md", "Petrel")
-        >>> holt = Titled("Born in Ulm.", "holt.md", "Mara Holt")
-        >>> named_unseen([petrel, holt], [0.5, 0.1], {0})
-        ([1], ['Mara Holt'])
-    """
-    shown = [score if i in seen else None for i, score in enumerate(scores)]
-    named, positions = _named_among("", candidates, shown)
-    edges = [edge for edge in link_edges(named, positions) if edge.target not in seen]
-    names = {(x.source, x.document): x.name for x in named}
-    leading = (names[edge.source, candidates[edge.target].document or ""] for edge in edges)
-    return sorted({edge.target for edge in edges}), list(dict.fromkeys(leading))
-
-
 def names_in(passages: Sequence[Titled], index: Names) -> list[dict[str, str]]:
     """The documents that each passage names: for an agent, which then need not search for them.
 

@@ -356,8 +356,6 @@ def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
     if round_.answer is not None:
         parts.append(foreign(round_.answer or "(empty)", "p", class_="text"))
     parts.append(note(f"Why these passages: {shown.reason}"))
-    if round_.searched:
-        parts.append(note("Searched for: ", foreign(round_.searched)))
     parts += _verdict(round_.verdict, claims_nothing(round_.answer))
     if round_.error:
         parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))

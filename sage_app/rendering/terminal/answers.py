@@ -121,8 +121,7 @@ def _round(round_: Round) -> str:
     adjust = round_.verdict.adjust if round_.verdict is not None else 0
     change = f", {ASKED[adjust]}" if adjust else ""
     failed = f", failed: {one_line(round_.error)}" if round_.error else ""
-    searched = f", searched for: {one_line(round_.searched)}" if round_.searched else ""
-    return f"{round_.number}: {counted(round_.selection.cut, 'chunk')}{searched}, {grade}{change}{failed}"
+    return f"{round_.number}: {counted(round_.selection.cut, 'chunk')}, {grade}{change}{failed}"
 
 
 def _usage(feedback: FeedbackResult) -> str:

@@ -14,7 +14,6 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import HybridReranker
-from sage_core.selection import Gradient
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill
 
@@ -129,17 +128,6 @@ class Critic:
         self, question: str, context: Sequence[str], answer: str, **_: object
     ) -> tuple[Verdict, TokenUsage]:
         return Verdict(10) if self.needed in "".join(context) else Verdict(4, 1), TokenUsage(1, 1, 1)
-
-
-def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
-    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "rule": Gradient(0.51)}
-    with small_sage(tmp_path / "store", reranker=Shared(), answerer=Critic("goats"), **settings) as sage:
-        sage.ingest(fill(tmp_path / "docs", TEXTS))
-        answer = sage.ask(QUESTION)
-    first, second = answer.feedback.rounds
-    assert "goats" not in "".join(answer.retrieval.texts(first.selection))
-    assert second.searched == "Mara Holt" and answer.feedback.stop_reason == "accepted"
-    assert answer.retrieval.found_first is None, "nothing was searched for"
 
 
 def test_a_passage_says_which_documents_it_names(tmp_path: Path) -> None:

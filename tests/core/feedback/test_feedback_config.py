@@ -19,9 +19,9 @@ def test_arguments_are_given_by_name() -> None:
 
 
 def test_a_copy_with_changes() -> None:
-    config = FeedbackConfig(accept_score=7, selection=SelectionConfig(min_k=3), hops=1)
-    assert replace(config, hops=2) == FeedbackConfig(
-        accept_score=7, selection=SelectionConfig(min_k=3), hops=2
+    config = FeedbackConfig(accept_score=7, selection=SelectionConfig(min_k=3))
+    assert replace(config, max_rounds=2) == FeedbackConfig(
+        accept_score=7, selection=SelectionConfig(min_k=3), max_rounds=2
     )
     # Values of the old selection do not come back into the new one.
     assert replace(config, selection=SelectionConfig()).selection.min_k is None
@@ -39,4 +39,4 @@ def test_equality_repr_and_pickling() -> None:
         == f"FeedbackConfig({', '.join(f'{f.name}={getattr(config, f.name)!r}' for f in fields(config))})"
     )
     with pytest.raises(FrozenInstanceError):
-        config.hops = 2  # type: ignore[misc]
+        config.max_rounds = 2  # type: ignore[misc]

@@ -105,7 +105,7 @@ def test_passages_that_answer_nothing_end_a_doubtful_loop_before_a_call() -> Non
     def run(scores: list[float], unanswered: Any = no, **settings: Any) -> FeedbackResult:
         loop = FeedbackLoop(scores, config=FeedbackConfig(selection=SelectionConfig(**settings)))
         steps = loop_steps(
-            loop, lambda _: known(("kept", ONE_CALL)), lambda *_: known((grade(9), ONE_CALL)), None, None,
+            loop, lambda _: known(("kept", ONE_CALL)), lambda *_: known((grade(9), ONE_CALL)), None,
             (LLMError,), unanswered,
         )  # fmt: skip
         return drive_steps(steps)

@@ -1,4 +1,4 @@
-"""Candidates that later searches found beside those of the question, and generators with their two drivers."""
+"""Generators with their two drivers."""
 
 import asyncio
 import contextlib
@@ -8,19 +8,6 @@ import weakref
 import pytest
 
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.feedback.pool import EvidencePool
-
-
-def lengths(items):
-    return [len(item) for item in items]
-
-
-def test_candidates_keep_their_numbers_and_each_is_added_once():
-    pool = EvidencePool(["a", "bb", "A"], str.casefold)
-    hits = pool.add(["BB", "ccc", "a", "CCC"], [0.4, 0.3, None, 0.1], lengths, "q")
-    assert hits == ([(1, 0.4), (3, 0.3), (0, None), (3, 0.1)], [3], "q")
-    assert (pool.items, pool.first) == (["a", "bb", "A", "ccc"], 3)
-    assert pool.add([], [], lengths, "r") == ([], [], "r")
 
 
 class Counting:
