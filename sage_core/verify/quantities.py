@@ -39,7 +39,9 @@ _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "third
 _FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3}
 _GROUP = "[ \u00a0\u202f'’]"  # Parts thousands in some countries, and never decimals.
 _TOKEN = re.compile(
-    rf"(?<![\d.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*"
+    rf"(?<![\d.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?!\d)(?:[.,]\d+)?"
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![,\d])|\d{1,3}(?:\.\d{3})+(?:,\d+)?(?![.\d])|\d+(?:\.\d+)+"
+    r"|(?<!\d[.,])\d+,\d+(?!,?\d)|\d+"
     r"|[½¼¾⅓⅔]|[a-zµμ]+[²³23]?(?![a-z])|[$€£¥%]|[-−–:/.,;]",
 )
 # What shows how a text writes decimals: "5,50", "1.234,5" and, the other way round, "5.50", "1,234".

@@ -91,11 +91,28 @@ def test_spans_hold_where_lower_case_is_longer() -> None:
     assert max(len(chr(i).lower()) for i in range(0x110000) if chr(i) != "İ") == 1
 
 
+def test_numbers_of_a_list_are_read_one_by_one() -> None:
+    assert [q.value for q in quantities("Rooms 4,5,11,25 and 1,234.")] == [4, 5, 11, 25, 1234]
+
+
 def test_no_number_is_infinite() -> None:
     assert quantities("9" * 400 + " km") == () == quantities("9" * 300 + " trillion trillion km")
 
 
-@pytest.mark.parametrize("text", ["", "\r\n", "🐝 " * 50, "a an half of", "1" * 400, "twenty " * 500])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\r\n",
+        "🐝 " * 50,
+        "a an half of",
+        "1" * 400,
+        "twenty " * 500,
+        "4,5,11,25",
+        "1.2.3,4,5",
+        "1,234,5.6",
+    ],
+)
 def test_odd_text_is_no_error(text: str) -> None:
     assert all(q.value == q.value for q in quantities(text))
 
