@@ -19,7 +19,6 @@ Pair = tuple[str, str]
 Scorer = Callable[[Sequence[Pair]], Sequence[float]]
 """From pairs of passages and claim to the probability that the former support the latter."""
 
-_BATCH = 16  # Pairs at once: the memory of one pair of 300 words times 16 fits any GPU.
 _UNSPACED = UNSPACED.pattern.removesuffix("+")
 _WORD = re.compile(rf"(?:{_UNSPACED}{{1,2}}|(?:(?!{_UNSPACED})\S)+) ?")
 
@@ -79,8 +78,7 @@ class ModelJudge(LocalJudge):
         """Nothing: its own model reads."""
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
-        batches = (pairs[i : i + _BATCH] for i in range(0, len(pairs), _BATCH))
-        scores = [float(score) for batch in batches for score in self._score(batch)]
+        scores = [float(score) for score in self._score(pairs)]
         if len(scores) != len(pairs) or not all(0 <= score <= 1 for score in scores):
             raise ModelError(f"{self._score!r} gives one probability from 0 to 1 a pair, which these are not")
         return scores
