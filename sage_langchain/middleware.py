@@ -1,228 +1,33 @@
-"""Middleware for LangChain agents: bounded searches, and answers checked against what the searches found."""
+"""Middleware for LangChain agents: answers checked against what the searches found."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from pydantic_core import to_jsonable_python
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback import Verdict
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter, get_counter
 from sage_core.verify import AnswerMark, LocalJudge, check
 from sage_core.verify.marks import edited, edits_of
 
 try:
-    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-    from langchain.agents.middleware.types import PrivateStateAttr
-    from langchain.agents.structured_output import ToolStrategy
-    from typing_extensions import NotRequired
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 except ModuleNotFoundError as missing:
     if missing.name not in ("langchain", "langgraph"):
         raise  # installed, but broken: its own error says more
     raise MissingExtraError("sage_langchain.middleware", "agents") from missing
 
 logger = logging.getLogger(__name__)
-
-NOTHING_NEW = "No new passages: everything that this search found was returned by an earlier one."
-"""What stands in the place of a search result in which every passage is a repetition."""
-
-
-class _Searches(TypedDict):
-    """The searches for one message of the user, kept apart from the messages, which may be summarized.
-
-    Attributes:
-        turn: Id of that message.
-        results: The passages of each search, by the id of the tool call; None if they cannot be read.
-    """
-
-    turn: str | None
-    results: dict[str, list[str] | None]
-
-
-class SearchState(AgentState[Any]):
-    """The agent's state with the searches so far, which are neither input nor output."""
-
-    sage_searches: NotRequired[Annotated[_Searches, PrivateStateAttr]]
-
-
-class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Bounds the searches of an agent, drops repeated passages, and never lets a run end in silence.
-
-    An agent that does not find what it looks for tends to search again, with other words, for the same
-    passages. This middleware counts the searches since the last message of the user. When a limit is
-    reached the search tools are taken away, and the model is asked to answer with what it has. If it insists
-    on searching, or answers with nothing, the run ends with a message that says why.
-
-    The searches are counted in the agent's state, so that nothing is lost across checkpoints, interrupts,
-    processes, or a middleware that summarizes the conversation. A structured answer (``response_format``) is
-    no search; where the model insists on searching instead, ``structured_response`` is missing.
-
-        from langchain.agents import create_agent
-        from sage_langchain.middleware import SageRetrievalMiddleware
-
-        agent = create_agent(
-            model, tools=[search], middleware=[SageRetrievalMiddleware(tools=["search"], max_searches=4)]
-        )
-
-    Args:
-        tools: Names of the search tools, or the tools; None for all tools of the agent.
-        max_searches: Most searches for one message of the user; None for no limit.
-        max_context_tokens: Most tokens of passages, repetitions not counted; None for no limit.
-        max_unchanged: So many searches in a row without a new passage are the last; None for no limit.
-        counter: Token counter; that of the default segmenter where None.
-
-    Raises:
-        InputError: For a limit below 1, or an empty list of tools.
-        MissingExtraError: On import, where ``langchain`` is not installed.
-    """
-
-    state_schema = SearchState
-
-    def __init__(
-        self,
-        *,
-        tools: Sequence[str | BaseTool] | None = None,
-        max_searches: int | None = 5,
-        max_context_tokens: int | None = 8_000,
-        max_unchanged: int | None = 2,
-        counter: TokenCounter | None = None,
-    ) -> None:
-        super().__init__()
-        self._names = _names(tools)
-        self._answer_tools: frozenset[str] = frozenset()  # of the agents that use this middleware
-        self._limits = SearchLimits(max_searches, max_context_tokens, max_unchanged)
-        self._counter = counter if counter is not None else get_counter()
-
-    # -- hooks of the agent ---------------------------------------------------------------------------
-
-    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Take passages out of the newest results that an earlier search has returned."""
-        messages = state["messages"]
-        # Kept apart from the messages, which another middleware may shorten.
-        before = _noted_searches(state, messages)
-        results = dict(before["results"])
-        # Results are noted once, before repetitions are cut out of them.
-        fresh = [m for m in _searches(messages, self._is_search) if m.tool_call_id not in results]
-        if not fresh:
-            return None if before is state.get("sage_searches") else {"sage_searches": before}
-        results.update((message.tool_call_id, _passages(message)) for message in fresh)
-        new = dict(zip(results, self._review(results).new, strict=True))
-        changed = []
-        for message in fresh:
-            passages, positions = results[message.tool_call_id], new[message.tool_call_id]
-            if passages is not None and len(positions) < len(passages):
-                results[message.tool_call_id] = [passages[i] for i in positions]
-                content = _without_repetitions(message, passages, positions)
-                changed.append(message.model_copy(update={"content": content}))
-        noted: dict[str, Any] = {"sage_searches": _Searches(turn=before["turn"], results=results)}
-        return {**noted, "messages": changed} if changed else noted
-
-    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """`before_model`; tokens are counted in a thread."""
-        return await asyncio.to_thread(self.before_model, state, runtime)
-
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> Any:
-        """Call the model; without its search tools once a limit is reached."""
-        return drive(self._calling(request, handler))
-
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> Any:
-        """`wrap_model_call` as a coroutine; tokens are counted in a thread."""
-        return await adrive(self._calling(request, handler))
-
-    def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
-        self._note_answer_tools(request)
-        # Computed from the state at each call: nothing is held here that a checkpoint would lose.
-        review = yield from Compute(self._review, self._results(request.state, request.messages))
-        if review.stop is None:
-            return (yield from Call(handler, handler, request))
-        response = yield from Call(handler, handler, self._last_request(request, review))
-        return self._final_reply(response, review)
-
-    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Answer those of several simultaneous searches that would go over the limit."""
-        messages = state["messages"]
-        last = messages[-1] if messages else None
-        limit = self._limits.max_searches
-        if limit is None or not isinstance(last, AIMessage):
-            return None
-        calls = [call for call in last.tool_calls if self._is_search(call["name"])]
-        # Models ask for several searches at once; each call needs a reply, also one that is refused.
-        excess = calls[max(limit - len(self._results(state, messages)), 0) :]
-        refused = f"Not searched: at most {limit} searches are allowed. Answer with what has been found."
-        answers = [
-            ToolMessage(refused, tool_call_id=call["id"], name=call["name"], status="error")
-            for call in excess
-        ]
-        return {"messages": answers} if answers else None
-
-    # -- parts ----------------------------------------------------------------------------------------
-
-    def _is_search(self, name: str | None) -> bool:
-        return name not in self._answer_tools if self._names is None else name in self._names
-
-    def _note_answer_tools(self, request: ModelRequest[Any]) -> None:
-        """Note the tools that are no tools: a structured answer comes as a call of one."""
-        # Never shrinks: the format of one agent must not count as a search of the other.
-        self._answer_tools |= _answer_tools(request.response_format)
-
-    def _results(self, state: Any, messages: Sequence[AnyMessage]) -> dict[str, list[str] | None]:
-        """The passages of each search for the present message of the user."""
-        results = dict(_noted_searches(state, messages)["results"])
-        for message in _searches(messages, self._is_search):
-            results.setdefault(message.tool_call_id, _passages(message))
-        return results
-
-    def _review(self, results: Mapping[str, Sequence[str] | None]) -> SearchReview:
-        return self._limits.review(list(results.values()), lambda text: self._counter.count_many([text])[0])
-
-    def _last_request(self, request: ModelRequest[Any], review: SearchReview) -> ModelRequest[Any]:
-        assert review.stop is not None
-        said = (
-            f"Do not search again: {STOP_REASONS[review.stop]}. Answer now from the passages above; if they "
-            "do not hold the answer, say so, and say what is missing."
-        )
-        before = [request.system_message.text] if request.system_message is not None else []
-        tools = [tool for tool in request.tools if not self._is_search(_name(tool))]
-        return request.override(
-            tools=tools,
-            # A choice of a tool that is gone would be refused by the model's server.
-            tool_choice=request.tool_choice if tools else None,
-            system_message=SystemMessage("\n\n".join([*before, said])),
-        )
-
-    def _final_reply(self, response: Any, review: SearchReview) -> Any:
-        """The model's reply, or a message in its place where it says nothing or asks for another search."""
-        result = response.result if isinstance(response, ModelResponse) else [response]
-        last = next((m for m in reversed(result) if isinstance(m, AIMessage)), None)
-        if last is None or any(not self._is_search(call["name"]) for call in last.tool_calls):
-            return response
-        if not last.tool_calls and (last.text.strip() or getattr(response, "structured_response", None)):
-            return response
-        assert review.stop is not None
-        text = last.text.strip() or (
-            f"I could not find the answer: {STOP_REASONS[review.stop]} "
-            f"({review.searches} searches, {review.tokens} tokens of different passages)."
-        )
-        return ModelResponse(result=[AIMessage(text)])
-
 
 GroundingAction = Literal["mark", "retry", "hand_over"]
 
@@ -296,7 +101,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         return await adrive(self._calling(request, handler))
 
     def _calling(self, request: ModelRequest[Any], handler: Callable[..., Any]) -> Steps[Any]:
-        passages = self._passages_seen(request.state, request.messages)
+        passages = self._passages_seen(request.messages)
         question = _question(request.messages)
         retried = self._action == "retry" and bool(passages)
         request = _unstreamed(request) if retried else request
@@ -319,7 +124,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         messages = state["messages"]
         if (fields := _noted_fields(messages)) is not None:
             return self._handed_over(state.get("structured_response"), fields)
-        return self._noted(messages, (yield from Compute(self._answer_judged, state, messages)))
+        return self._noted(messages, (yield from Compute(self._answer_judged, messages)))
 
     # -- parts ----------------------------------------------------------------------------------------
 
@@ -336,7 +141,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             decision = interrupt({"answer": last.text, "unsupported": [m.to_dict() for m in failed]})
             content = decision if isinstance(decision, str) else content
             edits = [] if decision is True or isinstance(decision, str) else edits
-        noted = {"supported": not failed, "verdict": verdict.to_dict()}
+        noted = {"supported": verdict.accepted, "verdict": verdict.to_dict()}
         update = {
             "content": _edited(content, edits),
             "additional_kwargs": {**last.additional_kwargs, "sage_grounding": noted},
@@ -365,7 +170,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             supported = not any(_failed(v) for v in verdicts.values())
             first, worst = next(iter(verdicts.values())), min(verdicts.values(), key=_worth)
             verdict = {**worst.to_dict(), "marks": marks, "accepted": first.accepted and supported}
-            noted |= {"supported": supported, "verdict": verdict}
+            noted |= {"supported": verdict["accepted"], "verdict": verdict}
         copied = answer.model_copy(
             update={"additional_kwargs": {**answer.additional_kwargs, "sage_grounding": noted}}
         )
@@ -386,24 +191,22 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             return None
         from langgraph.types import interrupt
 
-        failed = [m for m in fields["verdict"]["marks"] if m["support"] == "unsupported"]
+        failed = [m for m in fields["verdict"]["marks"] if m["support"] in ("unsupported", "unsure")]
         decision = interrupt({"answer": _plain(structured), "unsupported": failed})
         if isinstance(decision, bool):
             return None
         made = type(structured)(**decision) if isinstance(decision, Mapping) else decision
         return {"structured_response": made}
 
-    def _passages_seen(self, state: Any, messages: Sequence[AnyMessage]) -> list[str]:
-        """The passages found for the present message of the user, also those that were summarized since."""
-        results: dict[str, list[str] | None] = dict(_noted_searches(state, messages)["results"])
-        for message in _searches(messages, lambda name: self._names is None or name in self._names):
-            results.setdefault(message.tool_call_id, _passages(message))
-        return [passage for passages in results.values() for passage in passages or ()]
+    def _passages_seen(self, messages: Sequence[AnyMessage]) -> list[str]:
+        """The passages found for the present message of the user."""
+        searches = _searches(messages, lambda name: self._names is None or name in self._names)
+        return [passage for message in searches for passage in _passages(message) or ()]
 
-    def _answer_judged(self, state: Any, messages: Sequence[AnyMessage]) -> Verdict | None:
+    def _answer_judged(self, messages: Sequence[AnyMessage]) -> Verdict | None:
         """The verdict on a final answer; None if it is no answer, claims nothing, or is from no search."""
         answer = messages[-1] if messages else None
-        passages = self._passages_seen(state, messages)
+        passages = self._passages_seen(messages)
         if not isinstance(answer, AIMessage) or answer.tool_calls or not passages:
             return None
         verdict = check(_question(messages), passages, answer.text, judge=self._judge)
@@ -491,7 +294,9 @@ def _question(messages: Sequence[AnyMessage]) -> str:
 
 
 def _failed(verdict: Verdict) -> list[AnswerMark]:
-    return [mark for mark in verdict.marks if mark.support == "unsupported"]
+    """The statements that are not supported, of a verdict that does not accept those that are unsure too."""
+    failed = [mark for mark in verdict.marks if mark.support == "unsupported"]
+    return failed or [m for m in verdict.marks if m.support == "unsure" and not verdict.accepted]
 
 
 def _worth(verdict: Verdict) -> tuple[bool, float]:
@@ -524,23 +329,6 @@ def _unstreamed(request: ModelRequest[Any]) -> ModelRequest[Any]:
     """The request with a model whose words are not streamed: it may be withdrawn."""
     tags = [*(getattr(request.model, "tags", None) or []), "nostream"]
     return request.override(model=request.model.model_copy(update={"tags": tags}))
-
-
-def _answer_tools(response_format: Any) -> frozenset[str]:
-    """The tools as which a model gives an answer of this format."""
-    specs = getattr(response_format, "schema_specs", None)
-    if specs is None and (schema := getattr(response_format, "schema", None)) is not None:
-        specs = ToolStrategy(schema).schema_specs
-    return frozenset(spec.name for spec in specs or ())
-
-
-def _noted_searches(state: Any, messages: Sequence[AnyMessage]) -> _Searches:
-    """The searches that the state holds for the present message of the user; none if it is a new one."""
-    turn = next((m.id for m in reversed(messages) if _is_from_user(m)), None)
-    noted: _Searches | None = state.get("sage_searches") if isinstance(state, Mapping) else None
-    if noted is not None and turn in (None, noted["turn"]):  # None: the message was summarized too
-        return noted
-    return _Searches(turn=turn, results={})
 
 
 def _is_from_user(message: AnyMessage) -> bool:
@@ -584,8 +372,6 @@ def _passages(message: ToolMessage) -> list[str] | None:
     documents it carries; or else its blocks between blank lines.
     """
     text = message.text
-    if text.strip() == NOTHING_NEW:
-        return []
     if blocks := _search_results(message):
         return ["\n".join(part["text"] for part in b["content"] if part.get("text")) for b in blocks]
     if (structured := _structured(message)) is not None:
@@ -614,25 +400,3 @@ def _structured(message: ToolMessage) -> dict[str, Any] | None:
         value = message.artifact.get("structured_content")
     passages = value.get("passages") if isinstance(value, dict) else None
     return value if isinstance(passages, list) and all(isinstance(p, dict) for p in passages) else None
-
-
-def _without_repetitions(
-    message: ToolMessage, passages: Sequence[str], new: Sequence[int]
-) -> str | list[Any]:
-    """The content of a search result without the passages that are not at the positions ``new``."""
-    if not new:
-        return NOTHING_NEW
-    if blocks := _search_results(message):
-        keep = [blocks[i] for i in new]
-        assert isinstance(message.content, list)
-        return [b for b in message.content if b in keep or b not in blocks]
-    if (structured := _structured(message)) is not None:
-        return json.dumps(
-            {**structured, "passages": [structured["passages"][i] for i in new]}, ensure_ascii=False
-        )
-    # A template around each passage (source, number) stays with it only if the result is cut between
-    # passages, which is where the stock retriever tool puts a blank line.
-    parts = message.text.split("\n\n")
-    if len(parts) == len(passages) and all(p in b for p, b in zip(passages, parts, strict=True)):
-        return "\n\n".join(parts[i] for i in new)
-    return "\n\n".join(passages[i] for i in new)

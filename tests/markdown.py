@@ -132,7 +132,7 @@ def _langchain(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 
 def _agents(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """A model that searches for ever, and the guide."""
+    """A model that searches once and answers, and the guide."""
     pytest.importorskip("langchain.agents", reason="the agents extra is not installed")
     from langchain_core.documents import Document
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -142,9 +142,10 @@ def _agents(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         def bind_tools(self, tools, **kwargs):
             return self
 
-    calls = ({"name": "search", "args": {"query": "ferry"}, "id": f"call-{n}"} for n in range(99))
+    call = {"name": "search", "args": {"query": "ferry"}, "id": "call-1"}
+    replies = [AIMessage("", tool_calls=[call]), AIMessage("The ferry leaves at eleven.")]
     yield {
-        "model": Searching(messages=(AIMessage("", tool_calls=[call]) for call in calls)),
+        "model": Searching(messages=iter(replies)),
         "documents": [Document(page_content=GUIDE, metadata={"source": "guide.md"})],
     }
 

@@ -143,13 +143,13 @@ def test_create_agent_with_limits_and_a_checked_answer(retriever: SageRetriever)
     from langchain.agents import create_agent
     from langgraph.checkpoint.memory import InMemorySaver
 
-    from sage_langchain.middleware import SageGroundingMiddleware, SageRetrievalMiddleware
+    from sage_langchain.middleware import SageGroundingMiddleware
 
     search = {"name": "search", "args": {"query": FOUND_ON_BOARD}}
     agent = create_agent(
         ReadingChat(calls=[search]),
         tools=[retriever.as_tool()],  # sage
-        middleware=[SageRetrievalMiddleware(max_searches=3), SageGroundingMiddleware()],  # sage
+        middleware=[SageGroundingMiddleware()],  # sage
         checkpointer=InMemorySaver(),
     )
     thread: Any = {"configurable": {"thread_id": "1"}}

@@ -1,24 +1,19 @@
-"""Agents whose model searches again and again: bounded, told apart from silence, and resumable."""
+"""Agents whose answers are checked against what their searches found."""
 
 import asyncio
-import itertools
 import json
-import threading
 
 import pytest
 
 pytest.importorskip("langchain.agents")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import SummarizationMiddleware
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
-from langchain_core.tools.retriever import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel, Field
@@ -26,11 +21,8 @@ from pydantic import BaseModel, Field
 from sage_core.errors import InputError
 from sage_core.verify import check
 from sage_langchain.middleware import (
-    NOTHING_NEW,
     SageGroundingMiddleware,
-    SageRetrievalMiddleware,
 )
-from tests.fakes.langchain import WatchingCounter
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -53,10 +45,6 @@ def search_call(number, name="search"):
     return AIMessage("", tool_calls=[call])
 
 
-def looping():
-    return map(search_call, itertools.count(1))
-
-
 def search_agent(replies, results, *middleware, model=ScriptedModel, **options):
     """An agent with one tool, which gives ``results`` in turn; its model, and what was searched for.
 
@@ -76,146 +64,13 @@ def search_agent(replies, results, *middleware, model=ScriptedModel, **options):
     return create_agent(scripted, tools=[search], middleware=list(middleware), **options), scripted, searched
 
 
-def agent_of(replies, results, checkpointer=None, **limits):
-    bounded = SageRetrievalMiddleware(tools=["search"], **limits)
-    return search_agent(replies, results, bounded, checkpointer=checkpointer)
-
-
 def ask(agent, text="When does the ferry leave?", **config):
     return agent.invoke({"messages": [HumanMessage(text)]}, {"recursion_limit": 100, **config})["messages"]
-
-
-def shown(messages):
-    """What the tools gave, as it reaches the model."""
-    return [message.text for message in messages if isinstance(message, ToolMessage)]
-
-
-async def test_no_tokens_are_counted_on_the_event_loop():
-    counter = WatchingCounter()
-    agent, _, _ = agent_of([search_call(1), AIMessage("At nine.")], SAME, counter=counter)
-    await agent.ainvoke({"messages": [HumanMessage("When does the ferry leave?")]})
-    assert counter.threads and threading.get_ident() not in counter.threads
-
-
-def different():
-    return (f"Passage {number} about ferries." for number in itertools.count(1))
-
-
-SAME = ["The ferry leaves at nine."] * 9
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize(
-    ("results", "limits", "searches", "said"),
-    [
-        (different, {"max_searches": 4}, 4, "limit of searches"),
-        (lambda: SAME, {"max_searches": 9, "max_unchanged": 2}, 3, "nothing new"),  # one new, two not
-        (lambda: [""] * 9, {"max_searches": 9, "max_unchanged": 2}, 2, "nothing new"),
-        (
-            lambda: (p * 20 for p in different()),
-            {"max_searches": None, "max_context_tokens": 250},
-            3,
-            "tokens",
-        ),
-    ],
-)
-def test_a_model_that_only_searches_ends_with_a_message(results, limits, searches, said, awaited):
-    agent, _, searched = agent_of(looping(), results(), **limits)
-    question = {"messages": [HumanMessage("When does the ferry leave?")]}, {"recursion_limit": 100}
-    state = asyncio.run(agent.ainvoke(*question)) if awaited else agent.invoke(*question)
-    assert len(searched) == searches
-    last = state["messages"][-1]
-    assert isinstance(last, AIMessage) and said in last.text and not last.tool_calls
-
-
-def test_what_is_not_new_is_not_shown_again():
-    agent, _, _ = agent_of(looping(), SAME, max_searches=9, max_unchanged=2)
-    assert shown(ask(agent)) == [SAME[0], NOTHING_NEW, NOTHING_NEW]
-
-
-def test_the_model_answers_with_what_it_has_once_the_tools_are_gone():
-    replies = [search_call(1), search_call(2), AIMessage("At nine.")]
-    agent, model, searched = agent_of(replies, different(), max_searches=2)
-    assert ask(agent)[-1].text == "At nine." and len(searched) == 2
-    assert "Do not search again" in model.seen[-1][0].text
-    assert "Do not search again" not in str([m.text for m in model.seen[0]])
-
-
-def test_repeated_passages_reach_the_model_once():
-    results = ["One about tides.\n\nTwo about piers.", "Two about  piers.\n\nThree about fares."]
-    agent, model, _ = agent_of([search_call(1), search_call(2), AIMessage("Done.")], results)
-    ask(agent)
-    assert shown(model.seen[-1]) == ["One about tides.\n\nTwo about piers.", "Three about fares."]
-
-
-def test_documents_of_a_retriever_tool_are_told_apart_by_content():
-    class Two(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            texts = ["Para one.\n\nStill the first.", f"Only for {query}."]
-            return [Document(page_content=text) for text in texts]
-
-    search = create_retriever_tool(Two(), "search", "Search.", response_format="content_and_artifact")
-    model = ScriptedModel(messages=iter([search_call(1), search_call(2), AIMessage("Done.")]))
-    ask(create_agent(model, tools=[search], middleware=[SageRetrievalMiddleware()]))
-    first, second = shown(model.seen[-1])
-    assert first == "Para one.\n\nStill the first.\n\nOnly for ferry 1." and second == "Only for ferry 2."
-
-
-def test_an_empty_answer_is_replaced_only_after_a_limit():
-    agent, _, _ = agent_of(iter([search_call(1), AIMessage("")]), different(), max_searches=1)
-    assert "could not find the answer" in ask(agent)[-1].text
-    agent, _, _ = agent_of(iter([AIMessage("")]), different(), max_searches=1)
-    assert ask(agent)[-1].text == ""
-
-
-def test_simultaneous_searches_over_the_limit_are_refused():
-    calls = [{"name": "search", "args": {"query": str(i)}, "id": f"c{i}"} for i in range(4)]
-    replies = iter([AIMessage("", tool_calls=calls), AIMessage("Done.")])
-    agent, _, searched = agent_of(replies, different(), max_searches=2)
-    messages = ask(agent)
-    assert sorted(searched) == ["0", "1"]
-    refused = [m for m in messages if isinstance(m, ToolMessage) and m.status == "error"]
-    assert {m.tool_call_id for m in refused} == {"c2", "c3"}
-    assert messages[-1].text == "Done."
-
-
-def test_other_tools_are_left_alone():
-    @tool
-    def weather(place: str) -> str:
-        """Tell the weather."""
-        return "Rain."
-
-    calls = [search_call(i, "weather") for i in range(5)]
-    for call in calls:
-        call.tool_calls[0]["args"] = {"place": "pier"}
-    model = ScriptedModel(messages=iter([*calls, AIMessage("It rains.")]))
-    limited = SageRetrievalMiddleware(tools=["search"], max_searches=1, max_unchanged=1)
-    agent = create_agent(model, tools=[weather], middleware=[limited])
-    assert ask(agent)[-1].text == "It rains."
-
-
-def test_counts_start_again_with_the_next_question_of_a_thread():
-    agent, _, searched = agent_of(looping(), different(), checkpointer=InMemorySaver(), max_searches=2)
-    for question in ("When does the ferry leave?", "And on Sundays?"):
-        ask(agent, question, configurable={"thread_id": "t"})
-    assert len(searched) == 4
-
-
-def test_counts_survive_an_interruption():
-    agent, _, searched = agent_of(looping(), different(), checkpointer=InMemorySaver(), max_searches=3)
-    thread = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
-    for step in ({"messages": [HumanMessage("When?")]}, *[None] * 5):
-        state = agent.invoke(step, thread, interrupt_before=["tools"])
-    assert len(searched) == 3 and "limit of searches" in state["messages"][-1].text
 
 
 @pytest.mark.parametrize(
     ("middleware", "wrong"),
     [
-        (SageRetrievalMiddleware, {"tools": []}),
-        (SageRetrievalMiddleware, {"tools": "search"}),
-        (SageRetrievalMiddleware, {"max_searches": 0}),
-        (SageRetrievalMiddleware, {"max_context_tokens": "x"}),
         (SageGroundingMiddleware, {"action": "shout"}),
         (SageGroundingMiddleware, {"tools": []}),
     ],
@@ -265,6 +120,17 @@ def test_an_unsupported_statement_is_marked_or_asked_again(
     assert [m["text"] for m in marks if m["support"] == "unsupported"] == unsupported
 
 
+def test_what_the_verdict_does_not_accept_is_not_noted_as_supported():
+    unsure = "The ferry leaves at midnight from the airport."
+    agent, model = checked(
+        [unsure, TRUE], results=["The ferry leaves at seven from the quay."], action="retry"
+    )
+    assert ask(agent)[-1].text == TRUE and len(model.seen) == 3
+    agent, _ = checked([unsure], results=["The ferry leaves at seven from the quay."])
+    noted = ask(agent)[-1].additional_kwargs["sage_grounding"]
+    assert noted["supported"] is noted["verdict"]["accepted"] is False
+
+
 def test_a_retry_names_the_statement_and_stays_out_of_the_conversation():
     agent, model = checked([f"{TRUE} {FALSE}", TRUE], action="retry")
     messages = ask(agent)
@@ -292,50 +158,6 @@ def test_without_a_search_there_is_nothing_to_check_against():
     model = ScriptedModel(messages=iter([AIMessage(FALSE)]))
     agent = create_agent(model, tools=[], middleware=[SageGroundingMiddleware()])
     assert ask(agent)[-1].text == FALSE
-
-
-@pytest.mark.parametrize("first", ["summary", "limits"])
-def test_a_summary_does_not_start_the_count_anew(first):
-    """The stock middleware puts a summary in the place of the conversation, as a message of the user."""
-    bounded = SageRetrievalMiddleware(max_searches=4, max_unchanged=None)
-    middleware = [summarizing(), bounded] if first == "summary" else [bounded, summarizing()]
-    agent, _, searched = search_agent(looping(), different(), *middleware, checkpointer=InMemorySaver())
-    thread = {"recursion_limit": 100, "configurable": {"thread_id": "1"}}
-    state = agent.invoke({"messages": [HumanMessage("When?")]}, thread)
-    assert len(searched) == 4 and "limit of searches" in state["messages"][-1].text
-    assert "sage_searches" not in state
-    # A new message of the user starts it anew.
-    agent.invoke({"messages": [HumanMessage("And back?")]}, thread)
-    assert len(searched) == 8
-
-
-def summarizing():
-    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
-    return SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
-
-
-def test_an_answer_is_judged_by_passages_that_were_summarized_since():
-    facts = [f"Fact {i}: the ferry number {i} leaves at seven from the quay." for i in range(4)]
-    replies = [*(search_call(i) for i in range(4)), AIMessage(facts[0])]
-    middleware = [SageRetrievalMiddleware(), summarizing(), SageGroundingMiddleware()]
-    last = ask(search_agent(replies, facts, *middleware)[0])[-1]
-    assert last.additional_kwargs["sage_grounding"]["supported"] and UNSUPPORTED not in last.text
-
-
-class Reply(BaseModel):
-    """An answer."""
-
-    answer: str
-
-
-@pytest.mark.parametrize("response_format", [Reply, ToolStrategy(Reply)])
-def test_a_structured_answer_is_no_search(response_format):
-    call = {"name": "Reply", "args": {"answer": "seven"}, "id": "reply"}
-    replies = [search_call(1), search_call(2), AIMessage("", tool_calls=[call])]
-    middleware = [SageRetrievalMiddleware(max_searches=2), SageGroundingMiddleware(action="retry")]
-    agent, _, _ = search_agent(replies, "abc", *middleware, response_format=response_format)
-    state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 50})
-    assert state["structured_response"] == Reply(answer="seven")
 
 
 class Report(BaseModel):
@@ -432,28 +254,9 @@ def mcp_result(*texts, question):
     ],
 )
 def test_passages_are_read_wherever_they_stand(result):
-    same = [result(i, "The ferry leaves at seven.") for i in range(9)]
-    agent, _, _ = agent_of(looping(), same, max_unchanged=2)
-    messages = ask(agent)
-    assert len(shown(messages)) == 3 and "nothing new" in messages[-1].text
-    others = [result(i, f"Ferry {i} leaves at seven.") for i in range(9)]
-    agent, _, _ = agent_of(looping(), others, max_searches=5, max_unchanged=2)
-    assert len(shown(ask(agent))) == 5
+    same = [result(1, "The ferry leaves at seven.")]
     agent, _ = checked([FALSE], results=same)
     assert UNSUPPORTED in ask(agent)[-1].text
-
-
-def test_results_that_cannot_be_read_are_not_unchanged():
-    pictures = [([{"type": "image", "url": f"http://localhost/{i}.png"}], None) for i in range(9)]
-    agent, _, _ = agent_of(looping(), pictures, max_searches=5, max_unchanged=2)
-    assert len(shown(ask(agent))) == 5
-
-
-def test_repeated_blocks_are_dropped_and_the_others_stay():
-    first, second = search_result("The ferry leaves at seven."), search_result("It carries cars.")
-    results = [([first], None), ([first, second], None)]
-    agent, _, _ = agent_of([search_call(1), search_call(2), AIMessage("At seven.")], results)
-    assert [m for m in ask(agent) if isinstance(m, ToolMessage)][1].content == [second]
 
 
 def test_a_mark_keeps_the_blocks_of_the_answer():
