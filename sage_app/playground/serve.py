@@ -479,11 +479,10 @@ class _JsonEndpoint:
         question = request.query_params.get("question", "")[:MOST_QUESTION]
         field = tag("input", name="question", size=60, value=question)
         shown = await self._done(partial(work, question)) if question.strip() else None
-        if shown is not None and shown.status_code != 200:
-            return shown
-        below = "" if shown is None else str(json.loads(bytes(shown.body)))
         form = tag("form", field, tag("button", "Inspect"))
-        return HTMLResponse(page("sage-rag inspector", form, Markup(below), policy=INSPECT_POLICY))
+        status, reply = (200, "") if shown is None else (shown.status_code, json.loads(bytes(shown.body)))
+        below = Markup(reply) if status == 200 else tag("p", reply["error"], class_="warning")
+        return HTMLResponse(page("sage-rag inspector", form, below, policy=INSPECT_POLICY), status)
 
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response

@@ -424,7 +424,10 @@ def test_a_retriever_of_the_user_is_inspected(
     assert "form-action 'none'" in client.get(f"/{TOKEN}/").headers["content-security-policy"]
     assert client_of(workbench).get(address).status_code == 404
     other = client_of(workbench, inspected=serve.inspector("an_app:texts"))
-    assert "inspect takes a retriever" in other.get(address, params={"question": "When?"}).json()["error"]
+    failed = other.get(address, params={"question": "When?"})
+    assert (
+        failed.status_code == 422 and "inspect takes a retriever" in failed.text and "<form>" in failed.text
+    )
 
 
 # -- connections ------------------------------------------------------------------------------------------
