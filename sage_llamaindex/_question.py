@@ -14,7 +14,6 @@ from llama_index.core.base.response.schema import (
     PydanticResponse,
     StreamingResponse,
 )
-from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer, Generation
@@ -104,7 +103,7 @@ class SageQuestion(Question[NodeWithScore]):
         config: The loop's settings.
     """
 
-    # What is raised by us or by the user's handlers, such as a budget of tokens, ends the question.
+    # What is raised by us, or by the user's handlers while an answer is made, ends the question.
     failures = (LLMError,)
 
     def __init__(
@@ -370,10 +369,9 @@ def failed_grade(error: Exception) -> Verdict:
 
     Raises:
         InputError: As it is: a setting is wrong.
-        ValueError: As it is, where a callback handler raised it: a token budget stops the run.
         LLMError: For the failure of a service.
     """
-    if isinstance(error, InputError) or _raised_by_handler(error):
+    if isinstance(error, InputError):
         raise error
     service = as_llm_error(error)
     if service is not None:
@@ -382,17 +380,3 @@ def failed_grade(error: Exception) -> Verdict:
     logger.warning("the critic failed, the answer is kept: %s", reason)
     logger.debug("where the critic failed", exc_info=error)
     return Verdict(None, reason=reason)
-
-
-def _raised_by_handler(error: Exception) -> bool:
-    """Whether a method of a callback handler raised this ValueError itself.
-
-    That is how `TokenCountingHandler` keeps a budget. It has no exception of its own, so the place tells.
-    """
-    trace = error.__traceback__
-    if not isinstance(error, ValueError) or trace is None:
-        return False
-    # The innermost frame is where it was raised.
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return isinstance(trace.tb_frame.f_locals.get("self"), BaseCallbackHandler)

@@ -1,8 +1,8 @@
 """Tokens of the LLM calls made while something runs, whoever makes them.
 
 A response synthesizer hides its LLM calls, and callback managers are shared by concurrent questions.
-LlamaIndex's instrumentation sends an event after each call, in the caller's own context: one listener for
-the process adds it to the meter of that context, if there is one.
+LlamaIndex's instrumentation sends an event after each call, in the caller's own context: a listener, which
+is there only while something is measured, adds it to the meter of that context.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ class Meter:
     def active(self) -> Iterator[None]:
         """Measure what happens inside too; calls that began in an earlier stretch may end here."""
         tokens = _meter.set(self), _depth.set(self._open)
+        _listen(+1)
         try:
             yield
         finally:
+            _listen(-1)
             # A stream is read in stretches: calls open at the end of one are still open in the next.
             self._open = _depth.get()
             _meter.reset(tokens[0])
@@ -87,22 +89,25 @@ class _Listener(BaseEventHandler):
             meter.see(event)
 
 
-_installing = threading.Lock()
+_listener = _Listener()
+_changing = threading.Lock()
+_measuring = 0
 
 
-def _listen() -> None:
-    """Add the listener to the root dispatcher, once."""
+def _listen(change: int) -> None:
+    """Count who measures; the root dispatcher has the listener while anybody does."""
+    global _measuring
     root = get_dispatcher()
-    with _installing:
-        # The root dispatcher is the process's: two listeners would count every call twice.
-        if not any(isinstance(handler, _Listener) for handler in root.event_handlers):
-            root.add_event_handler(_Listener())
+    with _changing:
+        _measuring += change
+        # A new list: other threads may be going through the old one.
+        others = [handler for handler in root.event_handlers if handler is not _listener]
+        root.event_handlers = [*others, _listener] if _measuring else others
 
 
 @contextmanager
 def metered() -> Iterator[Meter]:
     """Measure the LLM calls made inside, in this thread or task and those started from it."""
-    _listen()
     meter = Meter()
     with meter.active():
         yield meter

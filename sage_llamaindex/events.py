@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from llama_index.core.instrumentation.events import BaseEvent
-
-
-def _known_here(record: logging.LogRecord) -> bool:
-    return "of type Sage" not in record.getMessage()
-
-
-# OpenInference warns of every event that it does not know, once per question; the trace is in a span too.
-logging.getLogger("openinference.instrumentation.llama_index._handler").addFilter(_known_here)
 
 
 class SageFeedbackEvent(BaseEvent):

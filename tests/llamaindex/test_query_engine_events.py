@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 
 import pytest
 from llama_index.core import Settings
@@ -107,13 +109,30 @@ class TestSharing:
         assert llm._gate.is_set()
 
 
-def test_openinference_does_not_warn_of_our_events(caplog: pytest.LogCaptureFixture) -> None:
-    openinference = pytest.importorskip("openinference.instrumentation.llama_index")
-    sdk = pytest.importorskip("opentelemetry.sdk.trace")
-    instrumentor = openinference.LlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=sdk.TracerProvider())
-    try:
-        assert engine(ScriptedLLM.of()).query("Why?").response
-    finally:
-        instrumentor.uninstrument()
-    assert not [r for r in caplog.records if "Unhandled event" in r.getMessage()]
+ASKS = """
+import logging
+from llama_index_instrumentation import get_dispatcher
+
+names = ["openinference.instrumentation.llama_index._handler", "llama_index", "llama_index_instrumentation", ""]
+
+def state():
+    root, loggers = get_dispatcher(), [logging.getLogger(name) for name in names]
+    kept = [*root.event_handlers], [*root.span_handlers], logging.root.manager.disable
+    return kept, [([*log.filters], [*log.handlers], log.level, log.propagate) for log in loggers]
+
+before = state()
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import TextNode
+from sage_llamaindex import SageQueryEngine
+assert state() == before, "the import"
+index = VectorStoreIndex([TextNode(text="The ferry leaves at seven.")], embed_model=MockEmbedding(8))
+for feedback in ("before_stream", "after_stream"):
+    made = SageQueryEngine.from_index(index, llm=MockLLM(), streaming=True, feedback=feedback, empty_below=None)
+    print(made.query("When does the ferry leave?"))
+    assert state() == before, feedback
+"""
+
+
+def test_importing_and_asking_change_nothing_global() -> None:
+    subprocess.run([sys.executable, "-c", ASKS], check=True)
