@@ -176,14 +176,13 @@ def speed(options: argparse.Namespace) -> None:
 
 def evidence(options: argparse.Namespace) -> None:
     """Recall of evidence within 250, 500 and 1,000 tokens."""
-    from context import BUDGETS, cosines
-    from ranking_data import DevSet
+    from ranking_data import BUDGETS, DevSet, cosines
 
     rows: dict[str, list[Any]] = {}
     for name in options.sets:
         for model in embedders():
             dev = DevSet(name, model, max_questions=options.questions)
-            figures = cosines(dev, neighbors=False)[:, : len(BUDGETS)]
+            figures = cosines(dev)[:, : len(BUDGETS)]
             rows.setdefault(model.name, []).append(figures)
             shown = ", ".join(f"{100 * f:.1f}" for f in figures.mean(axis=0))
             print(f"{name:14} {model.name:16} {shown}  (n = {len(figures)})", flush=True)

@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from context import figures
 from numpy.typing import NDArray
 from ranking_data import DATA as DATA_FOLDER
-from ranking_data import SETS, Candidates, DevSet, read_jsonl
+from ranking_data import SETS, Candidates, DevSet, figures, read_jsonl
 from sage_eval.datasets.load import dev_folder
 
 from sage_app import Sage, SageConfig

@@ -1,4 +1,4 @@
-"""Development questions as candidate lists, for `calibrate_reranker.py` and `context.py`.
+"""Development questions as candidate lists, for `calibrate_reranker.py`, `light.py` and `links.py`.
 
 Documents are cut by the bundled segmenter and searched as `Sage` does: by vector and by words, title before
 the text, neighbors vouching among what the vectors find. Vectors are cached as .npz files, for a slow CPU.
@@ -37,6 +37,9 @@ from sage_core.text.tokens import get_counter
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks" / "ranking"))
 CHUNK_TOKENS = 100
+BUDGETS = (250, 500, 1000)
+
+Floats = NDArray[np.float64]
 
 SETS = (
     "clapnq_dev",
@@ -362,3 +365,24 @@ def _overlap(chunk: Chunk, evidence: Evidence) -> int:
     if chunk.doc_id != evidence.doc_id:
         return 0
     return max(0, min(chunk.span.end, evidence.span.end) - max(chunk.span.start, evidence.span.start))
+
+
+def figures(dev: DevSet, shown: Sequence[Candidates], scores: Sequence[Floats]) -> Floats:
+    """Recall within each budget, then whether all evidence is within the last: ``(questions, 4)``."""
+    rows = []
+    for candidates, score in zip(shown, scores, strict=True):
+        order = np.argsort(-score, kind="stable")
+        tokens = np.cumsum([dev.chunks[int(i)].tokens for i in candidates.chunks[order]])
+        covered = np.cumsum(candidates.covered[order], axis=0)
+        wanted = np.array([e.span.end - e.span.start for e in candidates.question.evidence])
+        lasts = [max(int(np.searchsorted(tokens, b, side="right")), 1) - 1 for b in BUDGETS]
+        rows.append(
+            [covered[i].sum() / wanted.sum() for i in lasts] + [(2 * covered[lasts[-1]] >= wanted).all()]
+        )
+    return np.array(rows, dtype=float)
+
+
+def cosines(dev: DevSet) -> Floats:
+    """Of cosines alone, over the hundred best."""
+    shown = [dev.shown(i, dev.near(i, NEAR)) for i in range(len(dev.questions))]
+    return figures(dev, shown, [np.asarray(c.cosine, dtype=float) for c in shown])

@@ -16,7 +16,7 @@ from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, check_scale, plain_scores
 
 WEIGHT = 0.3
-"""How much a neighbor's score counts, beside 1 for the chunk's own; see ``benchmarks/context.py``."""
+"""How much a neighbor's score counts, beside 1 for the chunk's own."""
 
 # Characters between two chunks that are still neighbors: blank lines, not a paragraph.
 _LONGEST_GAP = 16
