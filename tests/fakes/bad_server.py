@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that answers with raw bytes in its own time: nothing, drips, floods."""
+"""A server on 127.0.0.1 that answers with raw bytes in its own time: nothing, or drips."""
 
 import asyncio
 import contextlib
@@ -34,14 +34,6 @@ async def endless_stream(writer: asyncio.StreamWriter) -> None:
     event = b'data: {"id":"1","object":"chat.completion.chunk","created":0,"model":"m","choices":'
     event += b'[{"index":0,"delta":{"content":"on and "},"finish_reason":null}]}\n\n'
     await _drip(writer, event)
-
-
-async def flood(writer: asyncio.StreamWriter) -> None:
-    """100 MB of JSON that never makes sense."""
-    writer.write(JSON + b"content-length: 100000000\r\n\r\n")
-    for _ in range(1_000):
-        writer.write(b'"' * 100_000)
-        await writer.drain()
 
 
 async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
