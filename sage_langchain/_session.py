@@ -131,17 +131,13 @@ class Session(Question[Document]):
     # Retrieval
 
     def _retrieving(self) -> Steps[None]:
-        config = patch_config(self.run_config, run_name="retrieve_documents")
-        documents = yield from self._search_call(self.inputs, config)
-        yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
-
-    def _search_call(self, inputs: dict[str, Any], config: RunnableConfig) -> Call[list[Document]]:
-        """The call of the chain's retriever, known to be of use with this config before it is called."""
         retriever: Runnable[Any, list[Document]] = self.parts.retriever
         # Before the call: what is configured at run time may be another retriever than was built.
         check_retriever(retriever, self.run_config)
+        config = patch_config(self.run_config, run_name="retrieve_documents")
         # All candidates: the loop selects, in every round anew.
-        return Call(retriever.invoke, retriever.ainvoke, inputs, config, select=False)
+        documents = yield from Call(retriever.invoke, retriever.ainvoke, self.inputs, config, select=False)
+        yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.run_config, len(documents))
