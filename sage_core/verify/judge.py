@@ -36,7 +36,7 @@ from sage_core.verify.claims import (
 from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.passages import checked_passages, parse_passages
-from sage_core.verify.scoring import ROW_REASON, VERBATIM_REASON, ClaimScores, entailed_odds, score_claim
+from sage_core.verify.scoring import MOST_LOGIT, ROW_REASON, VERBATIM_REASON, ClaimScores, score_claim
 from sage_core.verify.words import question_words, says_something, stem_list
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
@@ -205,7 +205,8 @@ class LocalJudge:
                 continue
             odds = log_odds_of("grounding", counts.values)
             if logits is not None:
-                odds = entailed_odds(odds, counts.logit if counts.logit is not None else logits.pop(0))
+                logit = counts.logit if counts.logit is not None else logits.pop(0)
+                odds += log_odds_of("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
             probability = min(counts.most, max(counts.least, chance(odds)))
             claims.append(replace(counts.claim, text=span.of(answer), probability=probability))
         return claims

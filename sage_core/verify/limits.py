@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence, Set
 
@@ -15,8 +16,7 @@ _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
 CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
 """What parts the clauses of a sentence."""
 _NAME = re.compile(r"\b[A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*")
-_BY = re.compile(r"\bby\b")
-_IS = re.compile(r"\b(?:is|are|was|were)\b(?!(?: \w+ly)? \w+(?:ed|en|ing|er|ght|t)\b)(?!.*\bthan\b)")
+_IS = re.compile(r"\W*(?:is|are|was|were)\W*")
 # Around a quotation: where a clause begins and where it ends.
 _BEGINS = re.compile(r"(?:\A[^\w]*|[,;:>(–—]\W*|\b(?:and|but|while|whereas)\s+)\Z")
 _ENDS = re.compile(r"[\"”’'*_)]*(?:\W*\Z|[,;:(–—]|[.!?]|\s+(?:and|but|while|whereas)\b)")
@@ -66,9 +66,10 @@ def quoted_whole(text: str, material: ParsedPassages, *, marked: bool = False) -
     claim = exact_words(text)
     if not marked and len(claim.split()) < _QUOTED_WORDS:
         return False
-    if any(f" {claim} " in f" {exact_words(s.text)} " for s in material.sentences if s.cells):
-        return True
-    return any(_fills(claim, i, passage, material, marked) for i, passage in enumerate(material.passages))
+    row = any(f" {claim} " in f" {exact_words(s.text)} " for s in material.sentences if s.cells)
+    return row or any(
+        _fills(claim, i, passage, material, marked) for i, passage in enumerate(material.passages)
+    )
 
 
 def _fills(claim: str, number: int, passage: str, material: ParsedPassages, marked: bool) -> bool:
@@ -99,13 +100,14 @@ def _is_clause(
 # -- limited alike -------------------------------------------------------------------------------------------
 
 
-def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
+def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material: ParsedPassages) -> str:
     """Why a claim may say more, less or something else than its evidence, in words; empty if it does not.
 
     Args:
         text: The claim.
         own: Its content words, stemmed.
-        evidence: The sentences that hold most of its words.
+        evidence: The sentences that hold most of its words, the best first.
+        material: The passages.
     """
     words = set(own)
     near = [s for s in evidence if 3 * len(words & s.words) >= len(words)] or list(evidence[:1])
@@ -120,11 +122,22 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
             return f"one says “{min(turned)}”, the other its opposite"
         if _reordered(text, sentence.text):
             return "the same words stand in another order"
+    if evidence and (missing := _elsewhere(text, evidence[0], material)):
+        return f"its sentence does not name {missing}"
     said = " ".join(s.text for s in evidence)
     for name, pattern in _LIMITERS.items():
         if pattern.search(text) and not pattern.search(said):
             return f"it limits what its sentence does not (“{name}”)"
     return ""
+
+
+def _elsewhere(text: str, best: Sentence, material: ParsedPassages) -> str:
+    """A name of a claim that neither its best sentence has, nor the one before it, nor a heading above."""
+    before = [s for s in material.sentences if s.passage == best.passage and s.span.start < best.span.start]
+    context = " ".join(s.text for s in [*(s for s in before if s.kind == "heading"), *before[-1:], best])
+    names = (word for m in _NAME.finditer(text) if m.start() for word in m[0].split())
+    words = (w for w in names if w.lower() not in COMMON_ENGLISH | DATES)
+    return next((w for w in words if w.lower().removesuffix("s") not in context.lower()), "")
 
 
 def _turned(some: Set[str], others: Set[str]) -> set[str]:
@@ -133,19 +146,22 @@ def _turned(some: Set[str], others: Set[str]) -> set[str]:
 
 
 def _reordered(text: str, sentence: str) -> bool:
-    """Whether two names, or what stands on both sides of "than" and of "from ... to", are exchanged."""
-    claim, there = _order(text), _order(sentence)
+    """Whether two names, or what stands on both sides of "than", are exchanged."""
+    claim, there = _order(text), list(_order(sentence))
     common = [w for w in claim if w in there]
-    # "Ann accused Ben" and "Ann was accused by Ben".
-    if _IS.search(text):  # "Ann is the head of Holm": it is the same the other way round.
-        return False
-    passive = len(common) > 1 and (_BY.search(text) is None) != (_BY.search(sentence) is None)
-    return passive or common != sorted(common, key=there.index)
+    for one, other in itertools.pairwise(common):
+        between = text[claim[one][1] : claim[other][0]]
+        # "Ann is Ben" is the same the other way round; "Ann was accused by Ben" is not "Ann accused Ben".
+        passive = (" by " in text) != (" by " in sentence)
+        if (passive or there.index(one) > there.index(other)) and not _IS.fullmatch(between):
+            return True
+    return False
 
 
-def _order(text: str) -> list[str]:
-    """The names of a text, and in a comparison all its content words, in order, each once."""
+def _order(text: str) -> dict[str, tuple[int, int]]:
+    """The names of a text, and in a comparison all its content words, in order, with their places."""
     if re.search(r"\bthan\b", text):
-        return list(dict.fromkeys(stem_list(text)))
-    names = (n.lower() for n in _NAME.findall(text))
-    return list(dict.fromkeys(n for n in names if n not in COMMON_ENGLISH | DATES))
+        found = ((stem, m) for m in re.finditer(r"\w+", text) for stem in stem_list(m[0]))
+    else:
+        found = ((m[0].lower(), m) for m in _NAME.finditer(text))
+    return {w: m.span() for w, m in found if w not in COMMON_ENGLISH | DATES}

@@ -70,16 +70,13 @@ _CLOCK = re.compile(
     r"(?![\d%]|,\d{3})"
 )
 # Right before "a minute" these make it a rate: "1,000 turns a minute", "twice a minute".
-_COUNTED_REACH = 40
 _COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) \Z")
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
 _MINUS_REACH = 5
 _HOURS = "|".join([*_UNITS_BELOW_20[1:13], r"1[0-2]|[1-9]"])
 _SPOKEN = re.compile(
-    r"\b(?:(?P<part>half|quarter|five|ten|twenty|twenty[- ]five)(?: minutes)? "
-    rf"(?P<way>past|after|to|before) (?P<hour>{_HOURS})\b"
-    rf"|(?P<sharp>{_HOURS}) o['’]clock|(?P<named>noon|midday|midnight)\b)"
+    rf"\b(?:(?P<sharp>{_HOURS}) o['’]clock|(?P<named>noon|midday|midnight)\b)"
     r"(?: (?:in the |at )?(?P<day>morning|afternoon|evening|night))?"
 )
 _SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
@@ -151,7 +148,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     Examples:
         >>> quantities("It takes an hour and a half.")
         (Quantity(value=5400.0, dimension='duration'),)
-        >>> quantities("At 16:30.")[0].agrees(quantities("At half past four.")[0])
+        >>> quantities("At 16:30.")[0].agrees(quantities("At 4:30 pm.")[0])
         True
     """
     lower = text.replace("İ", "i").lower()  # The one letter that two stand for in lower case: spans stay.
@@ -173,7 +170,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     i = 0
     while i < len(tokens):
         start, word = tokens[i]
-        rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - _COUNTED_REACH) : start])
+        rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - 40) : start])
         number = None if rate else _number(tokens, i)
         if number is None and (share := _SHARE.match(lower, tokens[i][0])):
             value = _PARTS[share["part"] or "half"] * _WORDS.get(share["count"] or "", 1.0)
@@ -307,13 +304,8 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
                 (match.start(), match.end(), Quantity(0.0 if named == "midnight" else 720.0, "clock"))
             )
             continue
-        word = match["sharp"] or match["hour"]
-        hour = _WORDS[word] if word in _WORDS else float(word)
-        minutes = 60 * hour
-        if match["part"]:
-            away = {"half": 30.0, "quarter": 15.0}.get(match["part"]) or _words_value(match["part"])
-            minutes += away if match["way"] in ("past", "after") else -away
-        times.append((match.start(), match.end(), _time(minutes, match["day"] or "")))
+        hour = _WORDS.get(match["sharp"]) or float(match["sharp"])
+        times.append((match.start(), match.end(), _time(60 * hour, match["day"] or "")))
     for match in _CLOCK.finditer(lower):
         half = match["half"]
         if half is None and match["sep"] != ":":
@@ -332,10 +324,6 @@ def _time(minutes: float, day: str) -> Quantity:
     if day in ("afternoon", "evening", "night"):
         return Quantity((minutes % 720 + 720) % 1440, "clock")
     return Quantity(minutes % (1440 if day else 720), "clock" if day else "clock12")
-
-
-def _words_value(text: str) -> float:
-    return sum(_WORDS[word] for word in re.split(r"[- ]", text))
 
 
 def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sage_core.text.lexicon import COMMON_ENGLISH
 from sage_core.text.spans import Span
 from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
-from sage_core.verify.coefficients import log_odds_of, threshold
+from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import (
@@ -44,8 +44,7 @@ _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _UNLIKE = threshold("supported_from") - 0.01  # Most of one that may say more than its evidence.
 NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
-"""What rules see, in the order of `support_features`, behind its six counts; each from 0 to 1."""
-_Place = tuple[int | None, Span | None]
+"""What rules see, in the order of `support_features`, behind its six counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,9 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     # Of "error E22" only what is said of E22 is evidence, though E17 may share all other words.
     about = without_other_codes(text, material)
     sentences = find_evidence(own, about)
-    place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
+    place: tuple[int | None, Span | None] = (
+        (sentences[0].passage, sentences[0].span) if sentences else (None, None)
+    )
     other, in_row = find_contradiction(text, about)
     verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
     values = support_features(text, own, about, contradicted=other is not None, verbatim=verbatim)
@@ -94,7 +95,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
-    elif why := unlike(text, own, sentences) or unanchored(text, sentences):
+    elif why := unlike(text, own, sentences, material) or unanchored(text, sentences):
         reason, most = f"{reason}; {why}", _UNLIKE
     claim = Claim(span, text, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 30 ms a claim.
@@ -119,11 +120,6 @@ def _densest(words: Sequence[str], own: set[str], longest: int = _LONGEST_EVIDEN
     before = [0, *itertools.accumulate(not own.isdisjoint(stem_list(word)) for word in words)]
     start = max(range(len(words) - longest + 1), key=lambda i: (before[i + longest] - before[i], -i))
     return " ".join(words[start : start + longest])
-
-
-def entailed_odds(odds: float, logit: float) -> float:
-    """Log-odds of a claim by counts and the entailment model's logit."""
-    return odds + log_odds_of("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
 
 
 def support_features(
@@ -186,10 +182,9 @@ def _why(values: Sequence[float]) -> str:
 def _false_quotation(text: str, material: ParsedPassages) -> bool:
     """Whether a claim quotes what the passages do not hold."""
     texts = [*material.passages, *(s.text for s in material.sentences if s.cells)]
-    quotations = (exact_words(quotation) for quotation in QUOTED.findall(text))
     return any(
         len(q.split()) >= _QUOTE_WORDS and not any(f" {q} " in exact_tokens(t)[0] for t in texts)
-        for q in quotations
+        for q in map(exact_words, QUOTED.findall(text))
     )
 
 

@@ -27,9 +27,9 @@ YES_NO = re.compile(
 )
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
-
-_OTHER_DATES = "noon midnight hundred thousand million billion"
-DATES = word_set(_OTHER_DATES, MONTHS, WEEKDAYS, {f"{day}s" for day in WEEKDAYS})
+DATES = word_set(
+    "noon midnight hundred thousand million billion", MONTHS, WEEKDAYS, {f"{d}s" for d in WEEKDAYS}
+)
 _NUMBER_WORDS = word_set("one two three four five six seven eight nine ten eleven twelve")
 
 # "Not only" denies nothing of what follows.

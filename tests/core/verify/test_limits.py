@@ -11,6 +11,7 @@ BOTTLES = "Unopened bottles last a year, opened ones three weeks in the fridge."
 
 # Said by none of the passages: cut out of what denies, limits or supposes it, exchanged, or of another unit.
 FALSE = [
+    ("", "Tom Reed taught Ann Weber to sail in May.", "Ann Weber taught Tom Reed to sail in May."),
     (
         "What if I am allergic?",
         "Do not take Velotan if you are allergic to ibuprofen. Ask your doctor.",
