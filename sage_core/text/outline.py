@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -144,7 +144,7 @@ class Outline:
 def join_path(headings: Sequence[str], separator: str = PATH_SEPARATOR) -> str:
     r"""Headings as the value of ``header_path``: ``"/Harbor rules/Dues/"``; ``"/"`` for none.
 
-    A separator within a heading has a backslash before it.
+    A separator within a heading has a backslash before it; backslashes before a separator are doubled.
 
     Examples:
         >>> join_path(["Harbor rules", "Dues"])
@@ -152,7 +152,9 @@ def join_path(headings: Sequence[str], separator: str = PATH_SEPARATOR) -> str:
         >>> print(join_path(["Input/output"]))
         /Input\/output/
     """
-    return separator + "".join(h.replace(separator, "\\" + separator) + separator for h in headings)
+    before = re.compile(rf"(\\+)(?={re.escape(separator)}|\Z)")
+    escaped = (before.sub(r"\1\1", h).replace(separator, "\\" + separator) for h in headings)
+    return separator + "".join(h + separator for h in escaped)
 
 
 def split_path(path: str) -> tuple[str, tuple[str, ...]]:
@@ -172,9 +174,23 @@ def split_path(path: str) -> tuple[str, tuple[str, ...]]:
         if path == mark:
             return mark, ()
         if path.endswith(mark) and len(path) > 2 * length:
-            parts = re.split(r"(?<!\\)" + re.escape(mark), path[length:-length])
-            return mark, tuple(part.replace("\\" + mark, mark) for part in parts if part.strip())
+            return mark, tuple(part for part in _parts(path[length:], mark) if part.strip())
     return PATH_SEPARATOR, (path.strip(),)
+
+
+def _parts(path: str, mark: str) -> Iterator[str]:
+    """The headings of a path, each with a separator behind it, as `join_path` wrote them."""
+    part, end = "", 0
+    for found in re.finditer(rf"(\\*){re.escape(mark)}", path):
+        pairs, escaped = divmod(len(found[1]), 2)
+        part += path[end : found.start()] + "\\" * pairs
+        end = found.end()
+        if escaped:
+            part += mark
+        else:
+            yield part
+            part = ""
+    yield part + path[end:]  # of others, who escape nothing, something may be left
 
 
 def header_of(text: str, metadata: Mapping[Any, Any], counter: TokenCounter) -> str:

@@ -158,7 +158,7 @@ def test_pages_and_code_have_no_title() -> None:
 def test_paths_are_read_back() -> None:
     for separator in ("/", " > ", "|"):
         assert split_path(join_path(["A b", "C"], separator)) == (separator, ("A b", "C"))
-        whole = (f"In{separator}out", "C", separator + "D")
+        whole = (f"In{separator}out", "C", separator + "D", "C:\\", "Setup", f"a\\{separator}b", "d\\e")
         assert split_path(join_path(whole, separator)) == (separator, whole)
     assert split_path("/") == ("/", ()) and split_path("Alone") == ("/", ("Alone",))
 
