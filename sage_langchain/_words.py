@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
@@ -191,6 +192,11 @@ def readable(store: VectorStore) -> ReadableStore | None:
     if docstore_of(store) is not None:
         return Docstore(store)
     return None
+
+
+def filters_last(store: VectorStore) -> bool:
+    """Whether its search filters the nearest ``fetch_k`` documents only: FAISS takes 20 by default."""
+    return "fetch_k" in inspect.signature(store.similarity_search_with_score).parameters
 
 
 def searches_words_itself(store: VectorStore) -> bool:

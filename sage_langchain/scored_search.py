@@ -23,13 +23,14 @@ from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import Similarities, store_similarities
 from sage_core.word_index.search import WordSearch
-from sage_langchain._private import relevance_function, tracing_params
+from sage_langchain._private import docstore_of, relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
     GivenDocuments,
     ReadableStore,
     Scored,
     entry,
+    filters_last,
     plain,
     readable,
     searches_words_itself,
@@ -37,6 +38,8 @@ from sage_langchain._words import (
 from sage_langchain.compressor import place_of, titled, without_header
 
 logger = logging.getLogger(__name__)
+
+_FETCHED = 1_000
 
 
 class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
@@ -98,7 +101,10 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         return tracing_params(VectorStoreRetriever(vectorstore=self.vectorstore), **kwargs)
 
     def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-        return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
+        arguments = {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
+        if arguments.get("filter") is not None and filters_last(self.vectorstore):
+            arguments.setdefault("fetch_k", max(_FETCHED, 20 * arguments["k"]))
+        return arguments
 
     def _searching(self, query: str, arguments: dict[str, Any]) -> Steps[list[Document]]:
         scored = yield from self._found(query, arguments)
@@ -172,6 +178,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
 
     _store: ReadableStore | None = PrivateAttr(default=None)
     _search: WordSearch[Document] | None = PrivateAttr(default=None)
+    _filtered: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _prepare(self) -> Self:
@@ -205,6 +212,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     ) -> list[Document]:
         """The candidates: no text twice, each with its similarity where the store knows it."""
         read, search, store = self._reading(near), self._search, self._store
+        self._warn_if_filtered(len(near), n, limits)
 
         def raw_scores(documents: Sequence[Document]) -> list[float | None]:
             if store is None or vector is None:
@@ -232,6 +240,20 @@ class CandidateSearch(ScoredVectorStoreRetriever):
                 scores=raw_scores,
             )
         return [self._with_score(hit.item, hit.score, read) for hit in hits]
+
+    def _warn_if_filtered(self, passed: int, n: int, limits: Mapping[str, Any]) -> None:
+        """Warn, once, if a store that filters the nearest few has found less than asked for."""
+        fetched, stored = limits.get("fetch_k"), len(docstore_of(self.vectorstore) or ())
+        if fetched is not None and passed < n and fetched < stored and not self._filtered:
+            self._filtered = True
+            logger.warning(
+                "%s filters the nearest %d of its %d documents only, and %d passed: raise "
+                "search_kwargs={'fetch_k': ...}",
+                type(self.vectorstore).__name__,
+                fetched,
+                stored,
+                passed,
+            )
 
     def names_in(self, documents: Sequence[Document]) -> list[dict[str, str]]:
         """The sources that each of these documents names; see `sage_core.ranking.names_in`."""

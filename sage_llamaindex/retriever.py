@@ -25,6 +25,7 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import read_scores
+from sage_core.selection.scales import rises
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
@@ -295,20 +296,28 @@ class SageRetriever(BaseRetriever):
         self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
     ) -> list[NodeWithScore]:
         """The candidates: no node and no text twice, each with its similarity where the store knows it."""
+        own = isinstance(self._retriever, VectorIndexRetriever)
+        # Our own search lists the nearest first: scores that rise along it are distances, however few.
+        # Divided, so that none is below -1, which looks like a logit.
+        raw = [n.score for n in near]
+        distances = own and self._postprocessor.scale == "auto" and rises(raw)
+        sign = -1.0 / max(1.0, *(s or 0.0 for s in raw)) if distances else 1.0
+
+        def nearness(score: float | None) -> float | None:
+            return None if score is None else sign * score
 
         def scores(nodes: Sequence[BaseNode]) -> list[float | None]:
             known = similarities(self._index, bundle, [node.node_id for node in nodes])
-            return [known.get(node.node_id) for node in nodes]
+            return [nearness(known.get(node.node_id)) for node in nodes]
 
         # A retriever that is not ours to ask for more has said how many there are to be.
-        whole = not isinstance(self._retriever, VectorIndexRetriever) and not by_words
+        whole = not own and not by_words
         hits = merge(
-            [_hit(found.node, found.score) for found in near],
+            [_hit(found.node, nearness(found.score)) for found in near],
             [_hit(node) for node in by_words],
             len(near) if whole else self._candidates,
             links=neighbors_of,
             scores=scores,
-            # Some stores report distances.
             similarities=lambda raw: read_scores(raw, self._postprocessor.scale).scores,
         )
         words = self._words

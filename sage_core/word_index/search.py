@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -15,6 +15,7 @@ T_co = TypeVar("T_co", covariant=True)
 Limits = Mapping[str, Any]
 """Which chunks a search may return, in the words of whoever keeps them; empty for all."""
 NO_LIMITS: Limits = MappingProxyType({})
+_PAGE = 5_000
 
 
 class WordSource(Protocol[T_co]):
@@ -73,7 +74,8 @@ class WordSearch(Generic[T]):
         entries: dict[str, Entry] = {}
 
         def texts(ids: Sequence[str]) -> list[str]:
-            entries.update((entry.id, entry) for entry in map(self._entry, self.source.chunks(ids)))
+            for page in _pages(ids):
+                entries.update((entry.id, entry) for entry in map(self._entry, self.source.chunks(page)))
             return [entries[i].text if i in entries else "" for i in ids]
 
         def documents(ids: Sequence[str]) -> list[tuple[str, Collection[str]] | None]:
@@ -83,13 +85,21 @@ class WordSearch(Generic[T]):
             ]
 
         self.index.update(self.source.versions(), texts, documents)
-        allowed = (lambda ids: self.source.passing(ids, limits)) if limits else None
+        allowed = (lambda ids: self._passing(ids, limits)) if limits else None
         return list(self.source.chunks(self.index.search(question, n, allowed=allowed)))
 
     def passing(self, ids: Sequence[str], limits: Limits = NO_LIMITS) -> Sequence[T]:
         """The chunks of these ids that may be returned."""
-        allowed = self.source.passing(ids, limits) if limits and ids else ids
+        allowed = self._passing(ids, limits) if limits and ids else ids
         return self.source.chunks([i for i in ids if i in allowed])
+
+    def _passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
+        return {i for page in _pages(ids) for i in self.source.passing(page, limits)}
+
+
+def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Ids as many at a time as a store takes: Chroma's SQLite refuses more than 32,766 in one call."""
+    return (ids[i : i + _PAGE] for i in range(0, len(ids), _PAGE))
 
 
 class TextVersions:
