@@ -480,7 +480,10 @@ class _JsonEndpoint:
         field = tag("input", name="question", size=60, value=question)
         shown = await self._done(partial(work, question)) if question.strip() else None
         form = tag("form", field, tag("button", "Inspect"))
-        status, reply = (200, "") if shown is None else (shown.status_code, json.loads(bytes(shown.body)))
+        status: int = 200
+        reply: Any = ""
+        if shown is not None:
+            status, reply = shown.status_code, json.loads(bytes(shown.body))
         below = Markup(reply) if status == 200 else tag("p", reply["error"], class_="warning")
         return HTMLResponse(page("sage-rag inspector", form, below, policy=INSPECT_POLICY), status)
 
