@@ -31,7 +31,6 @@ from sage_core.verify import (
     local_check,
     settled,
 )
-from sage_core.verify.local_check import unanswered
 
 T = TypeVar("T")
 Piece = TypeVar("Piece")
@@ -70,10 +69,6 @@ class Question(ABC, Generic[T]):
         """Where each passage of a selection is from."""
 
     @abstractmethod
-    def plain(self, candidate: T) -> str:
-        """A candidate's own text, as it is stored."""
-
-    @abstractmethod
     def generate(self, selection: Selection) -> Steps[Answered]:
         """Answer from a selection."""
 
@@ -91,7 +86,7 @@ class Question(ABC, Generic[T]):
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer and grade to the loop's end."""
-        parts = self.generate, self.judge, self.check, self.failures, self.unanswered
+        parts = self.generate, self.judge, self.check, self.failures
         return loop_steps(loop, *parts)
 
     def corrected(self, result: FeedbackResult) -> FeedbackResult:
@@ -105,12 +100,8 @@ class Question(ABC, Generic[T]):
 
     def step(self, loop: FeedbackLoop, request: Generate | Judge) -> Steps[Step]:
         """Carry out one request of the loop."""
-        parts = self.generate, self.judge, self.check, self.failures, self.unanswered
+        parts = self.generate, self.judge, self.check, self.failures
         return one_step(loop, request, *parts)
-
-    def unanswered(self, selection: Selection) -> str:
-        """Why the local judge sees no answer in a selection; empty where it sees one, or does not know."""
-        return unanswered(self.text, [self.plain(self.candidates[i]) for i in selection.indices])
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """The grade that needs no LLM; None if the critic is to give it."""

@@ -37,9 +37,9 @@ class RankingSource:
         """What the scores of the retriever's documents are."""
         return self.compressor.scale_of(documents)
 
-    def selecting(self, feedback: FeedbackConfig) -> FeedbackConfig:
-        """The loop's settings with this retriever's selection."""
-        selection = self.compressor.selection
+    def selecting(self, feedback: FeedbackConfig, documents: Sequence[Document]) -> FeedbackConfig:
+        """The loop's settings with this retriever's selection of these documents."""
+        selection = self.compressor.denying(documents).selection
         if self.exact is not None:
             selection = replace(selection, min_k=self.exact, max_k=self.exact)
         return replace(feedback, selection=selection)
@@ -86,7 +86,7 @@ def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: in
     every = None if compressor.select else max(candidates, 1)
     # Asked with an empty mapping: only what rewrites the question takes it whole.
     if isinstance(inner_input(sage_retriever.base_retriever, "", {}, config or {}), Mapping):
-        compressor = compressor.of_rewritten()
+        compressor = compressor.never_empty()
     return RankingSource(compressor, bound_k or sage_retriever.k or compressor.top_n or every)
 
 

@@ -152,15 +152,15 @@ class Session(Question[Document]):
         # As prompts show them, so that a candidate is counted as it is sent.
         self.texts = [self._text(document) for document in documents]
         sizes = self.parts.counter.count_many(self.texts)
-        config, profile = source.selecting(self.parts.feedback), getattr(self.parts.llm, "profile", None)
+        config, profile = (
+            source.selecting(self.parts.feedback, documents),
+            getattr(self.parts.llm, "profile", None),
+        )
         window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
         config = replace(config, selection=config.selection.within_window(window))
         self.loop = FeedbackLoop(scores, scale, config, sizes=sizes, question=self.text)
         self._first = self.loop.first_selection
         self.load_check()
-
-    def plain(self, candidate: Document) -> str:
-        return candidate.page_content
 
     @property
     def _streams_final_answer(self) -> bool:

@@ -6,6 +6,7 @@ import copy
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
@@ -141,17 +142,30 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         selection = SelectionConfig.from_keywords(rest)
         return rest if selection is None else {**rest, "selection": selection}
 
-    def of_rewritten(self) -> SageCompressor:
-        """For documents that were searched with a question rewritten from the history.
+    def never_empty(self) -> SageCompressor:
+        """The same, for documents whose probabilities are no opinion that nothing is relevant.
 
-        They may bear on that question and share nothing with the one they are ranked for.
+        Those that were searched with a question rewritten from the history may share nothing with the one
+        that they are ranked for; an order without scores says which is best, not how good it is.
         """
-        return self.model_copy(update={"empty_below": 0}) if self.selection.empty_below == "auto" else self
+        if self.selection.empty_below is None:
+            return self
+        return self.model_copy(update={"selection": replace(self.selection, empty_below=None)})
+
+    def denying(self, ranked: Sequence[Document]) -> SageCompressor:
+        """This, or `never_empty` if no document of these, which come from `rank`, has a score of a search."""
+        unscored = self.reranker is not None and all(d.metadata.get(self._key) is None for d in ranked)
+        return self.never_empty() if unscored else self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
+        selection = self.selection
+        if self.top_n is not None and (selection.min_k or selection.max_k or selection.min_context_tokens):
+            raise InputError(
+                "top_n keeps exactly so many documents: leave out min_k, max_k and min_context_tokens"
+            )
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
         self._adopted()
@@ -270,7 +284,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         scores = [document.metadata[SCORE_KEY] for document in ranked]
         texts = texts_of(ranked)[headed]
         scale = self.scale_of(ranked)
-        chosen = self.choose(scores, k=k, scale=scale, texts=texts)
+        chosen = self.denying(ranked).choose(scores, k=k, scale=scale, texts=texts)
         # A custom event needs a run to belong to; a bare handler has none.
         if isinstance(callbacks, BaseCallbackManager) and callbacks.parent_run_id is not None:
             event = {**chosen.to_dict(), "scale": scale}

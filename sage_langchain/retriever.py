@@ -358,7 +358,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         compressor = self.base_compressor
         if not isinstance(compressor, SageCompressor):
             return [_foreign(compressor, query, exact)]
-        compressor = compressor.of_rewritten() if rewritten else compressor
+        compressor = compressor.never_empty() if rewritten else compressor
 
         def rank(documents: list[Document], config: RunnableConfig) -> list[Document]:
             show_reranking(config, query, documents, ranked := compressor.rank(documents, query))

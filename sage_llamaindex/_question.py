@@ -31,6 +31,7 @@ from sage_core.feedback import (
     Verdict,
 )
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
+from sage_core.llm.prompting import phrases_for
 from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.question import Question
@@ -118,7 +119,10 @@ class SageQuestion(Question[NodeWithScore]):
 
     def run_once(self) -> Steps[RESPONSE_TYPE]:
         """Answer from the rule's selection, without a grade."""
-        nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
+        nodes = self._parts.sage.cut(self._ranking)
+        if not nodes and self.candidates:
+            return with_text((yield from self._synthesis([])), phrases_for(self.text).no_answer)
+        nodes = yield from self._finishing(nodes)
         response = answer_only((yield from self._synthesis(nodes)))
         if isinstance(response, StreamingResponse):
             # The caller may read a stream twice: to show it, and in `marks_of`.
@@ -159,11 +163,6 @@ class SageQuestion(Question[NodeWithScore]):
         metadata = getattr(llm_of(self._parts.synthesizer), "metadata", None)
         window = getattr(metadata, "context_window", None)
         return None if window == DEFAULT_CONTEXT_WINDOW else window
-
-    # Candidates
-
-    def plain(self, candidate: NodeWithScore) -> str:
-        return candidate.node.get_content(metadata_mode=MetadataMode.NONE)
 
     # One round
 
@@ -326,6 +325,8 @@ def summary(result: FeedbackResult) -> dict[str, Any]:
         "rounds": len(result.rounds),
         "kept": result.selection.cut,
         "candidates": result.selection.candidates,
+        "best_probability": result.selection.best_probability,
+        "low_confidence": result.selection.low_confidence,
         "llm_calls": result.usage.calls,
         "tokens": result.usage.total,
     }

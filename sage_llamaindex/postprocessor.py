@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from llama_index.core.callbacks import CBEventType, EventPayload
@@ -71,10 +71,16 @@ class Ranking:
             texts the best. Never the caller's
             own `NodeWithScore` objects.
         scale: What the scores are.
+        by_order: Whether the search gave no scores, so that its order stood for them.
     """
 
     nodes: tuple[NodeWithScore, ...]
     scale: Scale
+    by_order: bool = False
+
+    def selecting(self, selection: SelectionConfig) -> SelectionConfig:
+        """The settings that hold for these scores: an order is no opinion that nothing is relevant."""
+        return replace(selection, empty_below=None) if self.by_order else selection
 
     @property
     def scores(self) -> list[float | None]:
@@ -246,7 +252,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 score_candidates, ascore_candidates, scorer, question, texts, known, headed=headed
             )
             read = read_scores(scores, scorer.scale, ordered=False, source=f"scores of {scorer.name}")
-        return self._scored(nodes, read.scores, read.scale, question)
+        ranked = self._scored(nodes, read.scores, read.scale, question)
+        return replace(ranked, by_order=all(score is None for score in reading.scores))
 
     @dispatcher.span
     def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
@@ -266,10 +273,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     @dispatcher.span
     def select(
-        self, scores: Sequence[float | None], scale: Scale, tokens: Sequence[int] | None = None
+        self,
+        scores: Sequence[float | None],
+        scale: Scale,
+        tokens: Sequence[int] | None = None,
+        selection: SelectionConfig | None = None,
     ) -> Selection:
         """What the rule keeps of these scores, and why: a step of its own in traces."""
-        return self.selection.select(scores, scale, tokens)
+        return (selection or self.selection).select(scores, scale, tokens)
 
     @dispatcher.span
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
@@ -282,7 +293,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return list(ranking.nodes)
         # Counted only for rules that look at them: it takes longer than the rule itself.
         tokens = tokens_of(ranking.nodes) if self.selection.counts_tokens else None
-        chosen = self.select(ranking.scores, ranking.scale, tokens)
+        chosen = self.select(ranking.scores, ranking.scale, tokens, ranking.selecting(self.selection))
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
         return self.pick(ranking, chosen)
 
@@ -336,22 +347,13 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             yield ended
 
     def _warn_if_few_candidates(self, nodes: Sequence[NodeWithScore]) -> None:
-        """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
-        floor = self.selection.effective_min_context_tokens
-        least = self.selection.effective_min_k
-        bound, few = f"min_k={least}", 0 < len(nodes) <= least
-        if floor:
-            bound, few = (
-                f"min_context_tokens={floor}",
-                1 < len(nodes) <= least and sum(tokens_of(nodes)) <= floor,
-            )
-        if few and not self._reported_few:
+        """Warn, once, if there is little to select from: retrievers return 2 nodes unless told otherwise."""
+        if 1 < len(nodes) <= self.selection.effective_min_k and not self._reported_few:
             self._reported_few = True
             logger.warning(
-                "%d candidates and %s: all are kept, there is nothing to select from; raise the "
-                "retriever's similarity_top_k (some 30 is usual), or lower the floor",
+                "there is little to select from %d candidates, and an answer may be lost: raise the "
+                "retriever's similarity_top_k (some 30 is usual)",
                 len(nodes),
-                bound,
             )
 
     def _reading(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:

@@ -13,6 +13,7 @@ from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingR
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.base import BaseIndex
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -75,7 +76,7 @@ class EngineOptions:
 
         Candidates without any score are all shown at first, as the postprocessor does.
         """
-        selection = sage.selection
+        selection = sage.selection if ranking is None else ranking.selecting(sage.selection)
         if ranking is not None and ranking.nodes and not ranking.scored:
             selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
         rounds = 1 if self.feedback == "after_stream" else self.loop.max_rounds
@@ -233,11 +234,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         ours = [i for i, p in enumerate(postprocessors) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
             raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
-        # None leaves a setting to the selection, but of empty_below it keeps some in any case.
         selecting: dict[str, Any] = {
-            name: value
-            for name, value in settings.items()
-            if name in _SELECTION and (value is not None or name == "empty_below")
+            name: value for name, value in settings.items() if name in _SELECTION and value is not None
         }
         # Two sources for one setting would have to disagree in silence.
         if ours and selecting:
@@ -358,7 +356,8 @@ class SageQueryEngine(RetrieverQueryEngine):
 
         Args:
             engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is:
-                prompts of the new engine can be updated alone. Retriever and postprocessors are shared.
+                prompts of the new engine can be updated alone. Retriever and postprocessors are shared; of a
+                vector index a `SageRetriever` fetches enough candidates.
             options: Our options (see the class), ``node_postprocessors`` and ``callback_manager``, instead of
                 the engine's.
 
@@ -372,6 +371,9 @@ class SageQueryEngine(RetrieverQueryEngine):
         # So that an engine made from ours keeps critic, limits and feedback.
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
         retriever, synthesizer, postprocessors = parts_of(engine)
+        if isinstance(retriever, VectorIndexRetriever):
+            # Of the two nodes that an engine retrieves by default there is nothing to select.
+            retriever = SageRetriever(retriever, select=False)
         arguments = {"node_postprocessors": postprocessors, **inherited, **options}
         made = cls(retriever, copy.copy(synthesizer), **arguments)
         return made if arguments.get("callback_manager") else made._observed_by(engine.callback_manager)

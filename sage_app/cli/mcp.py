@@ -47,7 +47,7 @@ For a desktop client:
 
 INSTRUCTIONS = (
     "Searches a collection of documents. `search` returns passages, best first, each an exact slice of its "
-    "source with character offsets; where `relevant` is false, nothing bears on the question. `names` says "
+    "source with character offsets; if `low_confidence`, they hardly bear on the question. `names` says "
     "which other documents of the collection a passage names: what they say of the question was searched "
     "with it. `ask` returns an answer with the passages it rests on; where `abstained` is true, the "
     "documents do not say. Quote sources by their path and offsets."
@@ -78,11 +78,11 @@ class PassageItem:
 class SearchReply:
     """The passages selected of ``considered`` candidates, best first, and why no more: ``cut``.
 
-    Without passages where nothing bears on the question (``relevant``).
+    ``low_confidence``: they hardly bear on the question.
     """
 
     question: str
-    relevant: bool
+    low_confidence: bool
     passages: list[PassageItem]
     considered: int
     cut: str
@@ -283,9 +283,11 @@ class _Tools:
         """Find the passages that bear on a question, best first; to read them yourself."""
         with _tool_errors():
             retrieval = await self._sage.aretrieve(question)
-        hits, reason = retrieval.hits[:max_passages], retrieval.selection.reason
+        hits, chosen = retrieval.hits[:max_passages], retrieval.selection
         passages = [_passage(hit, retrieval) for hit in hits]
-        return SearchReply(question, bool(passages), passages, len(retrieval.candidates), reason)
+        return SearchReply(
+            question, chosen.low_confidence, passages, len(retrieval.candidates), chosen.reason
+        )
 
     async def ask(self, question: str) -> AskReply:
         """Answer a question from the documents, with the passages it rests on; takes longer than search."""

@@ -402,10 +402,6 @@ class _SageQuestion(Question[Candidate]):
         """See `Question.sources`."""
         return [Source(text) for text in self._retrieval.texts(selection)]
 
-    def plain(self, candidate: Candidate) -> str:
-        """See `Question.plain`."""
-        return candidate.chunk.text
-
     def generate(self, selection: Selection) -> Steps[Answered]:
         """See `Question.generate`."""
         reason, context = selection.reason, self.passages(selection)

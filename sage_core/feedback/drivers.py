@@ -183,12 +183,11 @@ def loop_steps(
     judge: Callable[[Selection, str], Steps[Judged]],
     check: Check | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
-    unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[FeedbackResult]:
     """`run_loop` for callers that write answering and grading as generators too."""
     step: Step = loop.start()
     while not isinstance(step, Done):
-        step = yield from one_step(loop, step, generate, judge, check, failures, unanswered)
+        step = yield from one_step(loop, step, generate, judge, check, failures)
     return step.result
 
 
@@ -199,19 +198,9 @@ def one_step(
     judge: Callable[[Selection, str], Steps[Judged]],
     check: Check | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
-    unanswered: Callable[[Selection], str] | None = None,
 ) -> Steps[Step]:
-    """One request of ``loop``, as `loop_steps` carries it out.
-
-    ``unanswered`` says why a first selection that the ranking doubts answers nothing, or "": before a call.
-    """
+    """One request of ``loop``, as `loop_steps` carries it out."""
     if isinstance(step, Generate):
-        if unanswered is not None and loop.doubtful:
-            try:
-                if reason := (yield from Compute(unanswered, step.selection)):
-                    return loop.unanswered(reason)
-            except Exception as error:  # whatever it is: the LLM can still answer
-                _log.warning("whether the passages answer could not be judged: %s", error)
         try:
             text, usage = yield from generate(step.selection)
         except failures as error:

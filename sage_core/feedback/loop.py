@@ -132,22 +132,6 @@ class FeedbackLoop:
             )
         return self._ask(self._first)
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether it waits for the first answer, from passages that may not bear on the question."""
-        first = self._state == "generate" and len(self._rounds) == 1
-        return first and self.config.selection.doubts(self._scores, self._scale)
-
-    def unanswered(self, reason: str) -> Done:
-        """Tell the loop that the passages it asked an answer from hold none: nothing is relevant.
-
-        Args:
-            reason: Why, in words.
-        """
-        self._expect("generate")
-        self._rounds.clear()
-        return self._finish("nothing_relevant", Selection((), (), len(self._scores), reason))
-
     def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Done:
         """Tell the loop the answer it asked for; the next step is mostly to grade it.
 

@@ -57,7 +57,7 @@ class PaperMoves(_Moves):
         if most is not None:
             self.min_k = min(self.min_k, most)
         # A floor in tokens or "nothing relevant" would overrule the min_k that the paper moves.
-        settings = replace(self.config.selection, min_k=self.min_k, min_context_tokens=None, empty_below=0)
+        settings = replace(self.config.selection, min_k=self.min_k, min_context_tokens=None, empty_below=None)
         return Move(settings.select(self.scores, self.scale, self.sizes), self.min_k)
 
 

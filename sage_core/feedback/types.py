@@ -475,7 +475,13 @@ Step = Generate | Judge | Done
 
 
 def _selection(item: Mapping[str, Any]) -> Selection:
-    return Selection(tuple(item["indices"]), tuple(item["scores"]), item["candidates"], item["reason"])
+    return Selection(
+        tuple(item["indices"]),
+        tuple(item["scores"]),
+        item["candidates"],
+        item["reason"],
+        best_probability=item.get("best_probability"),
+    )
 
 
 def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:

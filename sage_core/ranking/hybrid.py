@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import re
 import threading
-import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -20,7 +17,7 @@ from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import check_request, check_search_scores
 from sage_core.selection import Scale
-from sage_core.selection.rules import EMPTY_BELOW, EMPTY_FROM
+from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import words
 from sage_core.text.language import is_english
 from sage_core.text.sentences import split_sentences
@@ -38,11 +35,6 @@ _WINDOW_TOKENS = 160
 
 # Candidates whose language stands for that of all.
 _SAMPLE = 8
-
-# A capital within a sentence; of "EU" and "I" too little is left to look for.
-_NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w-]{2,}")
-_NAMED_BELOW = 0.3
-_UNNAMED = 0.04  # of 0.3 this is below `EMPTY_BELOW`, also after two such neighbors vouched
 
 
 def _windows(text: str) -> list[Compared]:
@@ -72,9 +64,7 @@ class HybridReranker:
     after that a score is the probability that the chunk holds evidence. However similar a chunk is, its own
     probability stays below a ceiling: not every chunk that matches in every way holds evidence. A blank text
     scores 0. Where words cannot be compared, as of a blank question or one in another language, no other
-    score is below `sage_core.selection.rules.EMPTY_BELOW`. Where a question in English names what none of ten
-    or more candidates holds, and the best is below 0.3, all are: of 900 answerable questions two more, of
-    those about other documents 60 in place of 47% (`benchmarks/empty.py`).
+    score is below `sage_core.selection.rules.EMPTY_BELOW`.
 
     Safe across threads; pickles without its cache.
 
@@ -155,8 +145,6 @@ class HybridReranker:
         if not _comparable(query, listed):
             # Without common words a candidate is called irrelevant by nothing.
             best = EMPTY_BELOW + (1 - EMPTY_BELOW) * best
-        elif best.max() < _NAMED_BELOW and _unnamed(query, [*listed, *(headers or ())]):
-            best *= _UNNAMED
         for i, value in zip(filled, best, strict=True):
             probabilities[i] = float(value)
         return probabilities
@@ -178,33 +166,6 @@ def _comparable(question: str, texts: Sequence[str]) -> bool:
     # Of questions of three words or more in English, German and Spanish, small words show the language
     # of 100, 90 and 93%.
     return bool(words(question)) and is_english(question, 3) == is_english(sample, 12)
-
-
-def _unnamed(question: str, texts: Sequence[str]) -> bool:
-    """Whether a question in English names what no text holds, in this spelling or nearly so."""
-    question = _folded(question)
-    names = {part for name in _NAME.findall(question) for part in name.lower().split("-") if len(part) > 2}
-    # Where all words begin with a capital, as in titles, none is known to be a name.
-    plain = re.search(r"\b[a-z]{4}", _NAME.sub(" ", question))
-    if not names or plain is None or len(texts) < EMPTY_FROM or not is_english(question, 3):
-        return False
-    text = _folded("\n".join(texts)).lower()
-    return any(not _has_name(text, name) for name in names)
-
-
-def _has_name(text: str, name: str) -> bool:
-    """Whether a text has the beginning of a name, or a word that differs from it by a letter or so."""
-    if (name[:5] if len(name) > 5 else name.removesuffix("s")) in text:
-        return True
-    if len(name) < 5:  # too short to be misspelt
-        return False
-    near = {w for w in re.findall(rf"\b{name[0]}\w+", text) if abs(len(w) - len(name)) < 2}
-    return bool(difflib.get_close_matches(name, near, 1, 0.8))
-
-
-def _folded(text: str) -> str:
-    """Without accents."""
-    return re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text))
 
 
 class LRUCache(Generic[V]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
@@ -20,15 +19,13 @@ from sage_core.selection.cut import (
 )
 from sage_core.selection.rules import (
     AUTO_MAX_TOKENS_FOR_TWO,
-    DOUBTED_BELOW,
-    EMPTY_FROM,
     Rule,
     RuleName,
     resolve_rule,
     rule_from_data,
     rule_to_data,
 )
-from sage_core.selection.scales import Scale, plain_scores
+from sage_core.selection.scales import Scale
 
 
 class SelectionSettings(TypedDict, total=False):
@@ -73,11 +70,11 @@ class SelectionConfig:
         min_context_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k``
             is given as many as come nearest to 250 tokens, else none; 0 for none.
         empty_below: Keep none if the best is less probable than this, so that "nothing relevant" is a
-            result. ``"auto"``: below what keeps 99.5% of answerable questions, for scores that are
-            probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
+            result: a probability, or ``"auto"`` for `sage_core.selection.rules.EMPTY_BELOW`. None keeps some
+            of any candidates; `Selection.low_confidence` then says what there is to doubt.
         max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
-            for. None: for ``"auto"`` 1,000, or 1,600 for two candidates (`sage_core.selection.rules`:
-            `AUTO_MAX_TOKENS`, `AUTO_MAX_TOKENS_FOR_TWO`), else no limit.
+            for. None: for rules by name 1,000, or 1,600 for two candidates (`sage_core.selection.rules`:
+            `AUTO_MAX_TOKENS`, `AUTO_MAX_TOKENS_FOR_TWO`), but never less than the floor; else no limit.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -88,15 +85,13 @@ class SelectionConfig:
     max_k: int | None = None
     gradient: float | None = None
     min_context_tokens: int | None = None
-    empty_below: EmptyBelow = "auto"
+    empty_below: EmptyBelow = None
     max_context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
         check_floor(self.min_context_tokens, self.empty_below)
         check_optional_int("max_context_tokens", self.max_context_tokens, minimum=1)
-        if self.empty_below is None:  # elsewhere None is what nobody gave
-            object.__setattr__(self, "empty_below", 0.0)
         resolve_rule(self.rule, "probability", self.gradient)
 
     @property
@@ -115,14 +110,14 @@ class SelectionConfig:
     @property
     def counts_tokens(self) -> bool:
         """Whether `select` makes use of the candidates' tokens."""
-        return bool(self.effective_min_context_tokens) or self.max_context_tokens is not None
+        return isinstance(self.rule, str) or bool(self.min_context_tokens or self.max_context_tokens)
 
     def within_window(self, window: int | None) -> SelectionConfig:
         """With half of an LLM's window as ceiling, where there is none; prompt and answer have the rest."""
         if window is None or self.max_context_tokens is not None:
             return self
-        by_itself = self.rule == "auto" and self.effective_min_context_tokens  # has a ceiling of its own
-        if by_itself and window // 2 >= AUTO_MAX_TOKENS_FOR_TWO:
+        # A rule by name has a ceiling of its own.
+        if isinstance(self.rule, str) and window // 2 >= AUTO_MAX_TOKENS_FOR_TWO:
             return self
         return replace(self, max_context_tokens=max(window // 2, 1))
 
@@ -144,17 +139,6 @@ class SelectionConfig:
         """
         return select(scores, scale=scale, tokens=tokens, **self.keywords)
 
-    def doubts(self, scores: Sequence[float | None], scale: Scale) -> bool:
-        """Whether the best is so little probable that someone should look whether it answers.
-
-        Where ``empty_below="auto"`` holds, below `sage_core.selection.rules.DOUBTED_BELOW`.
-        """
-        auto = self.empty_below == self.rule == "auto" and self.gradient is None and not self.min_k
-        if not auto or scale != "probability" or len(scores) < EMPTY_FROM:
-            return False
-        known = [s for s in plain_scores(scores) if s is not None and not math.isnan(s)]
-        return max(known, default=1.0) < DOUBTED_BELOW  # scores that are not known say nothing
-
     @classmethod
     def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:
         """The settings among a caller's keywords, which are taken out; None if there are none.
@@ -173,8 +157,6 @@ class SelectionConfig:
             raise InputError(f"selection is a SelectionConfig, not {whole!r}")
         if "rule" in settings:
             settings["rule"] = rule_from_data(settings["rule"])
-        if "empty_below" in settings:
-            settings["empty_below"] = settings["empty_below"] or 0.0
         if whole is None and not settings:
             return None
         return (whole or cls()).updated(**settings)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from typing import Literal
 
@@ -16,7 +18,6 @@ from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
     EMPTY_BELOW,
-    EMPTY_FROM,
     PAPER_GRADIENT,
     RankedScores,
     Rule,
@@ -33,6 +34,8 @@ from sage_core.selection.scales import (
     to_ratio_scale,
     usable_scores,
 )
+
+logger = logging.getLogger(__name__)
 
 EmptyBelow = float | Literal["auto"] | None
 
@@ -53,6 +56,7 @@ class Selection:
         candidates: Number of candidates there were.
         reason: Human-readable: where the cut fell and why.
         min_k: Number of candidates that was kept in any case.
+        best_probability: Of the best candidate, 0..1; None if the scores are no probabilities (nor logits).
     """
 
     indices: tuple[int, ...]
@@ -60,6 +64,12 @@ class Selection:
     candidates: int
     reason: str
     min_k: int = field(default=0, compare=False)
+    best_probability: float | None = None
+
+    @property
+    def low_confidence(self) -> bool:
+        """Whether the candidates hardly bear on the question: an opinion, for the application to act on."""
+        return self.best_probability is not None and self.best_probability < EMPTY_BELOW
 
     @property
     def cut(self) -> int:
@@ -75,6 +85,8 @@ class Selection:
             "cut": self.cut,
             "candidates": self.candidates,
             "reason": self.reason,
+            "best_probability": self.best_probability,
+            "low_confidence": self.low_confidence,
         }
 
 
@@ -123,7 +135,7 @@ def select(
     max_k: int | None = None,
     tokens: Sequence[int] | None = None,
     min_context_tokens: int | None = None,
-    empty_below: EmptyBelow = "auto",
+    empty_below: EmptyBelow = None,
     max_context_tokens: int | None = None,
 ) -> Selection:
     """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
@@ -146,15 +158,12 @@ def select(
             least 7, as ``"gradient"`` does.
         min_context_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it.
             None: for ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none.
-            With either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
-            and a second that the rule keeps too while both have 1,600 tokens or less, unless
-            ``max_context_tokens`` says otherwise.
-        empty_below: Keep none if the best is less probable than this: "nothing relevant". ``"auto"``:
-            `EMPTY_BELOW` for probabilities of ten candidates or more, with ``rule="auto"`` and no ``min_k``.
-            A number overrules ``min_k``, and holds for logits too. Other scales say nothing of relevance, so
-            that some of any candidates is kept. None, as 0: keep some in any case.
+        empty_below: Keep none if the best is less probable than this: "nothing relevant". None: some of any
+            candidates is kept. ``"auto"`` is `EMPTY_BELOW`. Overrules ``min_k``. Holds for probabilities and
+            logits; other scales say nothing of relevance.
         max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
-            for; needs ``tokens``. None: the limit of ``"auto"``.
+            for; needs ``tokens``. None: ``"auto"`` and ``"gradient"`` add nothing to their floor that would
+            pass 1,000 tokens, or 1,600 with two candidates.
 
     Returns:
         The selection; empty for no candidates, or by ``empty_below``.
@@ -177,13 +186,12 @@ def select(
     # Stable on ties, so that the same list gives the same chunks in every process.
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
-    by_itself = name == "auto" and gradient is None and not min_k and total >= EMPTY_FROM
-    if raw and (limit := _least_probability(empty_below, scale, by_itself)):
-        # Of a logit the sigmoid, by tanh: exp(-x) would overflow below -709.
-        best = raw[0] if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
-        if best < limit:
-            reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
-            return Selection((), (), total, reason)
+    best = _best_probability(raw, scale)
+    limit = EMPTY_BELOW if isinstance(empty_below, str) else empty_below or 0.0
+    if best is not None and best < limit:
+        reason = f"nothing relevant: the best has a probability of {best:.3f} (empty_below={limit:g})"
+        logger.info("%s; empty_below=None always keeps some of the %d candidates", reason, total)
+        return Selection((), (), total, reason, best_probability=best)
     floor = token_floor(name, min_k, gradient, min_context_tokens)
     counts = _token_counts(tokens, order)
     if counts and floor:
@@ -195,8 +203,8 @@ def select(
     else:
         floor = 0
     keep, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
-    # A ceiling of the default rule only: an explicit rule has said itself how much it wants.
-    if floor and name == "auto" and counts and max_context_tokens is None:
+    # A ceiling of the rules by name only: a rule object has said itself how much it wants.
+    if isinstance(name, str) and counts and max_context_tokens is None:
         within, most = _within(counts)
         if within < keep:
             keep, reason = within, f"{within + 1} would take more than {most:,} tokens"
@@ -208,15 +216,26 @@ def select(
         if within < cut:
             reason = f"{within + 1} would take more than max_context_tokens={max_context_tokens:,}"
             cut, least = within, min(least, within)
+    if cut == 1 < total and reason.startswith("2 would take more"):
+        _warn_of_one(reason)
     indices = tuple(order[:cut])
-    return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total))
+    return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total), best)
 
 
-def _least_probability(empty_below: EmptyBelow, scale: Scale, by_itself: bool) -> float:
-    """Below which nothing is relevant; 0 for no such limit."""
-    if empty_below == "auto":
-        return EMPTY_BELOW if by_itself and scale == "probability" else 0.0
-    return (empty_below or 0.0) if scale in ("probability", "logit") else 0.0
+def _best_probability(raw: Sequence[float], scale: Scale) -> float | None:
+    """The probability of the first of some scores, best first; None if they are none."""
+    if not raw or scale not in ("probability", "logit"):
+        return None
+    # Of a logit the sigmoid, by tanh: exp(-x) would overflow below -709.
+    return min(max(raw[0], 0.0), 1.0) if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
+
+
+@cache
+def _warn_of_one(reason: str) -> None:
+    """Say it once: over an index of large nodes it would be said of every question."""
+    logger.warning(
+        "one candidate of several is sent, %s: raise max_context_tokens, or index smaller chunks", reason
+    )
 
 
 def _token_counts(tokens: Sequence[int] | None, order: Sequence[int]) -> list[int]:

@@ -30,18 +30,9 @@ DEFAULT_MIN_TOKENS = 250
 
 
 EMPTY_BELOW = 0.02
-"""``empty_below="auto"``: 99.5% of answerable questions have a better candidate (`benchmarks/empty.py`).
+"""Below this probability of the best candidate a result has `low_confidence`; ``empty_below="auto"`` is this.
 
-Without contracts it would be 0.0457, which leaves five of 29 questions about clauses without a passage: they
-share few words with the clause that answers them."""
-
-DOUBTED_BELOW = 0.3
-"""Probability of the best candidate below which an engine looks, before it asks an LLM, for an answer.
-
-Of 0.5 the judge ended 4 of 214 answerable questions over documents that chose nothing, of 0.3 one."""
-
-EMPTY_FROM = 10
-"""Candidates from which on ``"auto"`` may keep none: scores compared with each other say little of fewer."""
+What such a limit costs: `benchmarks/empty.py`."""
 
 
 @dataclass(frozen=True, slots=True)

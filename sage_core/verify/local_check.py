@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import mark_answer
 from sage_core.verify.passages import Source, checked_passages
-from sage_core.verify.words import NUMBER, YES_NO, question_words, stems
+from sage_core.verify.words import NUMBER, question_words, stems
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +28,6 @@ dialogue models reach it (BEGIN, graded by people)."""
 ADDRESSED = 0.66  # Share of the question's words in a supported answer and its evidence. By hand.
 # A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
-UNANSWERED_BELOW = 0.08
-"""Probability that passages answer below which no LLM is asked, where ranking doubts too
-(`benchmarks/empty.py`)."""
-_ABOUT_THE_TEXT = re.compile(
-    r"(?i)\b(?:documents?|texts?|files?|pages?|passages?|articles?|papers?|reports?|summar\w+)\b"
-)
 
 
 class LocalCritic:
@@ -145,25 +138,6 @@ def local_check(
         return settled(graded, question, answer, shown, config, judge, own)
 
     return check
-
-
-def unanswered(question: str, passages: Sequence[str], judge: LocalJudge | None = None) -> str:
-    """Why passages hold no answer; empty where they may, or the judge does not know. No LLM is called.
-
-    Args:
-        question: The question.
-        passages: What would be sent, of which the ranking doubts that it bears on the question.
-        judge: Shared with the rest of the process where None.
-    """
-    # "What is this document about?" is answered by all of it; "Is there a clause that ...?" by what shares
-    # few words with it, of which the judge has learned little.
-    if _ABOUT_THE_TEXT.search(question) or YES_NO.match(question):
-        return ""
-    probability = (judge or shared_judge()).answerable(question, passages)
-    if probability is None or probability >= UNANSWERED_BELOW:
-        return ""
-    reason = f"an answer in the passages has a probability of {probability:.3f} (limit {UNANSWERED_BELOW:g})"
-    return f"nothing relevant: {reason}"
 
 
 def settled(

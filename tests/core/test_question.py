@@ -33,9 +33,6 @@ class Asked(Question[str]):
     def sources(self, selection: Selection) -> list[Source]:
         return [Source(text) for text in self.passages(selection)]
 
-    def plain(self, candidate: str) -> str:
-        return candidate
-
     def generate(self, selection: Selection) -> Steps[Answered]:
         return " ".join(self.passages(selection)), None
         yield

@@ -36,7 +36,8 @@ TWO_ROUNDS = ["draft one", graded(5, 1), "draft two", graded(9)]
 
 
 def retriever(**settings: Any) -> SageRetriever:
-    compressor = SageCompressor(reranker=ListReranker(SCORES), min_k=2, rule="gradient", **settings)
+    settings = {"min_k": 2, **settings}
+    compressor = SageCompressor(reranker=ListReranker(SCORES), rule="gradient", **settings)
     return SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=compressor)
 
 
@@ -331,7 +332,7 @@ def test_wrapped_retrievers_are_found_and_others_are_wrapped():
         (RunnableBinding(bound=retriever().bind(k=1), kwargs={"k": 2}), 2),
         (retriever().configurable_fields(k=ConfigurableField(id="k")), 3),
         (exact, 4),
-        (retriever(top_n=5), 5),
+        (retriever(top_n=5, min_k=None), 5),
         (retriever(select=False), 8),
     ):
         out = chain("one", graded(9), retriever=given).invoke("bees?")

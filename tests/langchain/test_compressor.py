@@ -290,7 +290,9 @@ def test_a_copy_with_changes_is_checked_and_works_with_them():
     from tests.fakes.langchain import ScriptedChat
 
     made = SageCompressor(reranker=ListReranker(CLIFF), min_k=1)
-    assert made.model_copy(update={"top_n": 2}).compress_documents(documents(5), "q")[1:]
+    assert len(made.model_copy(update={"max_k": 2}).compress_documents(documents(5), "q")) == 2
+    with pytest.raises(ValueError, match="top_n keeps exactly so many"):
+        made.model_copy(update={"top_n": 2})
     with pytest.raises(ValueError, match="min_k"):
         made.model_copy(update={"min_k": -1})
     retriever = SageRetriever(base_retriever=lambda q: documents(5), base_compressor=made)

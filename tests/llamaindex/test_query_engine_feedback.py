@@ -25,10 +25,12 @@ class TestFeedback:
             "rounds": 1,
             "kept": 2,
             "candidates": 10,
+            "low_confidence": False,
             "llm_calls": 2,
         }
         for response in await both(engine(llm)):
             assert str(response) == "right" and response.metadata["sage"].pop("tokens") > 0
+            assert 0 < response.metadata["sage"].pop("best_probability") < 1
             assert response.metadata["sage"] == expected
         assert len(llm.asked("answer")) == len(llm.asked("critic")) == 2
         without = engine(llm, trace_key=None).query("q")

@@ -1,6 +1,5 @@
-"""A question that the documents say nothing of: no passage is sent and no LLM asked, at every door."""
+"""Nothing relevant, where it was asked for: no passage is sent and no LLM asked, at every door."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,13 +7,13 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import LLMMetadata
-from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
 from sage_core.text.tokens import get_counter
-from sage_core.verify import LocalJudge
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -50,14 +49,72 @@ def store() -> InMemoryVectorStore:
     return InMemoryVectorStore.from_texts(TEXTS, MiniLMEmbeddings())
 
 
-def test_retrievers_return_nothing_unless_told(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
-    for asked in (
-        lambda question, **s: LlamaIndexRetriever.from_index(index, **s).retrieve(question),
-        lambda question, **s: LangChainRetriever.from_vectorstore(store, **s).invoke(question),
-    ):
-        assert asked(RELEVANT) and not asked(OTHER)
-        assert asked(OTHER, empty_below=None) and asked(OTHER, min_k=1)
-        assert not asked(RELEVANT, empty_below=0.99)
+def sent(
+    door: str, index: VectorStoreIndex, store: InMemoryVectorStore, question: str, **settings: Any
+) -> int:
+    """How many passages a door sends; an engine and a chain, to their LLM."""
+    llm, chat = ScriptedLLM.of(["an answer"], [grade(9)]), ScriptedChat(replies=["an answer", grade(9)])
+    if door == "LlamaIndex retriever":
+        return len(LlamaIndexRetriever.from_index(index, **settings).retrieve(question))
+    if door == "LangChain retriever":
+        return len(LangChainRetriever.from_vectorstore(store, **settings).invoke(question))
+    if door == "postprocessor":
+        nodes = index.as_retriever(similarity_top_k=12).retrieve(question)
+        return len(SageNodePostprocessor(**settings).postprocess_nodes(nodes, query_str=question))
+    if door == "compressor":
+        scored = store.similarity_search_with_score(question, k=12)
+        found = [d.model_copy(update={"metadata": {"score": score}}) for d, score in scored]
+        return len(SageCompressor(**settings).compress_documents(found, question))
+    if door == "chain":
+        output = create_sage_chain(chat, store, **settings).invoke(question)
+        assert bool(output["context"]) == bool(chat.seen)
+        return len(output["context"])
+    feedback = "off" if door == "engine without feedback" else "before_stream"
+    response = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **settings).query(question)
+    assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
+    assert bool(response.source_nodes) == bool(llm.asked("answer"))
+    return len(response.source_nodes)
+
+
+DOORS = (
+    "LlamaIndex retriever", "postprocessor", "engine", "engine without feedback",
+    "LangChain retriever", "compressor", "chain",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_is_sent_only_if_it_was_asked_for(
+    door: str, index: VectorStoreIndex, store: InMemoryVectorStore
+) -> None:
+    assert sent(door, index, store, OTHER) and sent(door, index, store, RELEVANT)
+    for asked in ({"empty_below": 0.02}, {"empty_below": "auto"}, {"empty_below": "auto", "min_k": 3}):
+        assert not sent(door, index, store, OTHER, **asked)
+        assert sent(door, index, store, RELEVANT, **asked)
+    assert not sent(door, index, store, RELEVANT, empty_below=0.999)
+
+
+def test_an_order_without_scores_never_denies(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    asked: dict[str, Any] = {"empty_below": 0.999}
+    nodes = [NodeWithScore(node=n.node) for n in index.as_retriever(similarity_top_k=12).retrieve(OTHER)]
+    assert SageNodePostprocessor(**asked).postprocess_nodes(nodes, query_str=OTHER)
+    plain = store.as_retriever(search_kwargs={"k": 12})
+    retriever = LangChainRetriever(base_retriever=plain, **asked)
+    assert retriever.invoke(OTHER)
+    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
+    assert chain.invoke(OTHER)["answer"] == "no"
+    engine = SageQueryEngine.from_args(Unscored(index), llm=ScriptedLLM.of(["no"], [grade(9)]), **asked)
+    assert str(engine.query(OTHER)) == "no"
+
+
+class Unscored(BaseRetriever):
+    """A retriever whose nodes have no scores."""
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        super().__init__()
+        self._inner = index.as_retriever(similarity_top_k=12)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=n.node) for n in self._inner.retrieve(query_bundle)]
 
 
 async def test_a_blank_question_is_an_error(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
@@ -73,17 +130,24 @@ async def test_a_blank_question_is_an_error(index: VectorStoreIndex, store: InMe
     assert mine.retrieve(QueryBundle("", embedding=MiniLMEmbedding().get_query_embedding(RELEVANT)))
 
 
-def test_postprocessor_and_compressor(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
-    nodes = index.as_retriever(similarity_top_k=12).retrieve(OTHER)
-    assert SageNodePostprocessor().postprocess_nodes(nodes, query_str=OTHER) == []
-    found = store.similarity_search(OTHER, k=12)
-    assert SageCompressor().compress_documents(found, OTHER) == []
+async def test_a_result_says_how_sure_it_is(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    for asked, doubted in ((RELEVANT, False), (OTHER, True)):
+        engine = SageQueryEngine.from_index(index, llm=ScriptedLLM.of(["an answer"], [grade(9)]))
+        response = await engine.aquery(asked)
+        chain = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), store, critic_method="prompt")
+        output = await chain.ainvoke(asked)
+        for outcome in (response.metadata["sage"], output["sage"]["selection"]):
+            assert outcome["low_confidence"] is doubted
+            assert (outcome["best_probability"] < 0.02) is doubted
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_an_engine_says_so_without_its_llm(index: VectorStoreIndex, streaming: bool) -> None:
+async def test_an_engine_says_so_without_its_llm(
+    index: VectorStoreIndex, streaming: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sage_core")
     llm = ScriptedLLM.of(["at seven"], [grade(9)])
-    engine = SageQueryEngine.from_index(index, llm=llm, streaming=streaming)
+    engine = SageQueryEngine.from_index(index, llm=llm, streaming=streaming, empty_below="auto")
     for response in (engine.query(OTHER), await engine.aquery(OTHER)):
         text = await response.get_response() if hasattr(response, "async_response_gen") else response
         assert str(text) == "The documents do not say."
@@ -91,18 +155,8 @@ async def test_an_engine_says_so_without_its_llm(index: VectorStoreIndex, stream
         assert result is not None and result.stop_reason == "nothing_relevant"
         assert "the best has a probability of 0.00" in result.selection.reason
     assert not llm.asked("answer") and not llm.asked("critic")
+    assert "(empty_below=0.02); empty_below=None always keeps some of the 12 candidates" in caplog.text
     assert str(engine.query(RELEVANT)) == "at seven"
-
-
-async def test_a_chain_says_so_without_its_llm(store: InMemoryVectorStore) -> None:
-    llm = ScriptedChat(replies=["at seven", grade(9)])
-    chain = create_sage_chain(llm, store, critic_method="prompt")
-    for output in (chain.invoke(OTHER), await chain.ainvoke(OTHER)):
-        assert (output["answer"], output["context"]) == ("The documents do not say.", [])
-        assert output["sage"]["stop_reason"] == "nothing_relevant"
-        assert output["sage"]["selection"]["candidates"] == len(TEXTS)
-    assert llm.seen == []
-    assert chain.invoke(RELEVANT)["answer"] == "at seven"
 
 
 def test_it_is_said_in_the_language_of_the_question() -> None:
@@ -114,16 +168,18 @@ def test_it_is_said_in_the_language_of_the_question() -> None:
         "In den Dokumenten steht das nicht.",
     )
     index = VectorStoreIndex([TextNode(text=t) for t in german], embed_model=MiniLMEmbedding())
-    assert str(SageQueryEngine.from_index(index, llm=ScriptedLLM.of()).query(asked)) == said
+    engine = SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), empty_below="auto")
+    assert str(engine.query(asked)) == said
     store = InMemoryVectorStore.from_texts(german, MiniLMEmbeddings())
-    assert create_sage_chain(ScriptedChat(replies=[]), store).invoke(asked)["answer"] == said
+    chain = create_sage_chain(ScriptedChat(replies=[]), store, empty_below="auto")
+    assert chain.invoke(asked)["answer"] == said
 
 
 def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> None:
     """The documents bear on the question that was searched, not on "and then?"."""
     rewritten = RunnableLambda(lambda values: store.similarity_search(RELEVANT, k=12))
     inputs = {"input": "and to Peru?", "chat_history": [RELEVANT]}
-    retriever = LangChainRetriever(base_retriever=rewritten)
+    retriever = LangChainRetriever(base_retriever=rewritten, empty_below="auto")
     assert retriever.invoke(inputs)
     chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
     assert chain.invoke(inputs)["answer"] == "no"
@@ -131,8 +187,10 @@ def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> 
 
 def test_scores_that_are_no_probabilities_never_deny(store: InMemoryVectorStore) -> None:
     ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
-    for scale in ("cosine", "unbounded", "logit"):
-        assert SageCompressor(score_key="score", scale=scale).compress_documents(ranked, OTHER)
+    for scale in ("cosine", "unbounded"):
+        assert SageCompressor(score_key="score", scale=scale, empty_below=0.5).compress_documents(
+            ranked, OTHER
+        )
 
 
 def test_a_ceiling_in_tokens_holds_at_both_doors(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
@@ -166,38 +224,3 @@ def test_half_of_a_small_window_is_a_ceiling(given: dict[str, int], most: int) -
         documents = create_sage_chain(chat, store, **settings).invoke(RELEVANT)["context"]
         tokens = sum(get_counter("bert").count_many([d.page_content for d in documents]))
         assert limit / 2 < tokens <= limit
-
-
-DOUBTED = "Who invented the electric telegraph?"
-"""Of the lamp of the lighthouse, which is electric, the ranking makes .24; the local judge sees no answer."""
-
-
-async def test_what_the_passages_do_not_answer_asks_no_llm(
-    index: VectorStoreIndex, store: InMemoryVectorStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    llm, chat = ScriptedLLM.of(["Morse"], [grade(9)]), ScriptedChat(replies=["Morse", grade(9)])
-    engine, chain = SageQueryEngine.from_index(index, llm=llm), create_sage_chain(chat, store)
-    for response in (engine.query(DOUBTED), await engine.aquery(DOUBTED)):
-        result = feedback_of(response)
-        assert result is not None and (str(response), result.rounds) == ("The documents do not say.", ())
-        assert result.stop_reason == "nothing_relevant" and not response.source_nodes
-        assert result.selection.reason.startswith("nothing relevant: an answer in the passages has")
-    for output in (chain.invoke(DOUBTED), await chain.ainvoke(DOUBTED), _joined(chain.stream(DOUBTED))):
-        assert (output["answer"], output["context"]) == ("The documents do not say.", [])
-        assert output["sage"]["stop_reason"] == "nothing_relevant"
-    assert not llm.asked("answer") and not chat.seen
-    # Retrieval sends what it sent; who wants an answer in any case is given one.
-    assert LlamaIndexRetriever.from_index(index).retrieve(DOUBTED)
-    assert str(SageQueryEngine.from_index(index, llm=llm, empty_below=None).query(DOUBTED)) == "Morse"
-    assert str(engine.query("What is said of the electric lamp in this text?")) == "Morse"
-    assert str(engine.query("Was the electric telegraph invented in a lighthouse?")) == "Morse"
-
-    def broken(*_: object) -> float:
-        raise OSError("no weights")
-
-    monkeypatch.setattr(LocalJudge, "answerable", broken)
-    assert str(engine.query(DOUBTED)) == "Morse"
-
-
-def _joined(chunks: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    return {key: value for chunk in chunks for key, value in chunk.items()}

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from sage_core.errors import LLMError
-from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
-from sage_core.feedback.drivers import Steps, loop_steps
-from sage_core.feedback.drivers import drive as drive_steps
+from sage_core.feedback import FeedbackLoop, Verdict, arun_loop, run_loop
+from sage_core.feedback.drivers import Steps
 from sage_core.llm.usage import TokenUsage
-from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection
 
 # Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
@@ -92,36 +90,6 @@ async def test_the_async_driver_gives_the_same_trace() -> None:
 
     result = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, judge)
     assert result == drive(replies)
-
-
-def test_passages_that_answer_nothing_end_a_doubtful_loop_before_a_call() -> None:
-    doubted, sure = [0.29] * 10, [0.29] * 9 + [0.3]
-    asked: list[Selection] = []
-
-    def no(selection: Selection) -> str:
-        asked.append(selection)
-        return "they say nothing of it"
-
-    def run(scores: list[float], unanswered: Any = no, **settings: Any) -> FeedbackResult:
-        loop = FeedbackLoop(scores, config=FeedbackConfig(selection=SelectionConfig(**settings)))
-        steps = loop_steps(
-            loop, lambda _: known(("kept", ONE_CALL)), lambda *_: known((grade(9), ONE_CALL)), None,
-            (LLMError,), unanswered,
-        )  # fmt: skip
-        return drive_steps(steps)
-
-    ended = run(doubted)
-    assert (ended.stop_reason, ended.rounds, ended.usage.calls) == ("nothing_relevant", (), 0)
-    assert (ended.selection.indices, ended.selection.reason) == ((), "they say nothing of it")
-    assert len(asked) == 1 and asked[0].cut
-    # Where the ranking is sure, or the settings want an answer in any case, nobody is asked.
-    for result in (
-        run(sure),
-        run(doubted[:9]),
-        *(run(doubted, **s) for s in ({"min_k": 1}, {"empty_below": None})),
-    ):
-        assert (result.answer, len(asked)) == ("kept", 1)
-    assert run(doubted, lambda _: "").answer == run(doubted, raising(OSError("no weights"))).answer == "kept"
 
 
 def known(value: Any) -> Steps[Any]:

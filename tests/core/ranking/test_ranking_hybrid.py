@@ -13,7 +13,6 @@ from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
 from sage_core.ranking.calibration import Logistic
 from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
-from sage_core.ranking.neighbors import Place, link, vouch
 from sage_core.ranking.protocol import score_candidates
 from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
@@ -181,43 +180,18 @@ HIVES[:2] = ["The ferry leaves the capital harbor at seven.", "Céline Österby 
 
 
 @pytest.mark.parametrize(
-    ("question", "known"),
+    "question",
     [
-        ("When does the Titanic leave?", False),
-        ("Which town is the capital of Peru and of Chile?", False),
-        ("When does the Ferry leave?", True),
-        ("When does Celine Osterby leave?", True),
-        ("When does Céline Osterbi leave?", True),
-        ("When does the Wi-Fi leave?", True),
-        ("When Does The Titanic Leave?", True),
-        ("WHEN DOES THE TITANIC LEAVE?", True),
-        ("Wann fährt das Schiff Titanic nach Peru?", True),
+        "When does the Titanic leave?",
+        "Which town is the capital of Peru and of Chile?",
+        "WHEN DOES THE FERRY LEAVE?",
+        "Wann fährt das Schiff Titanic nach Peru?",
     ],
 )
-def test_a_name_that_no_candidate_holds_leaves_nothing_relevant(question: str, known: bool):
+def test_capitals_change_no_probability(question: str):
     scores = [0.5 - i / 40 for i in range(12)]
-
-    def scored(asked: str, n: int = 12, headers: list[str] | None = None) -> list[float]:
-        return HybridReranker().score(asked, HIVES[:n], scores[:n], headers)
-
-    found, plain = scored(question), scored(question.lower())
-    if known:
-        assert found == plain
-        return
-    places = link([Place("a", i, i + 1) for i in range(12)])
-    assert max(plain) > EMPTY_BELOW > max(vouch(found, places, "probability"))
-    assert np.argsort(found).tolist() == np.argsort(plain).tolist()
-    assert scored(question, 9) == scored(question.lower(), 9), "few candidates say little"
-    headers = [""] * 11 + ["Peru, Chile and the Titanic"]
-    assert scored(question, headers=headers) == scored(question.lower(), headers=headers)
-
-
-def test_german_nouns_are_no_names():
-    texts = [f"Die Fähre Nummer {i} legt um sieben von der Insel ab." for i in range(12)]
-    scores = [0.5 - i / 40 for i in range(12)]
-    asked = "Wann legt das Schiff nach Peru ab?"
-    assert HybridReranker().score(asked, texts, scores) == HybridReranker().score(
-        asked.lower(), texts, scores
+    assert HybridReranker().score(question, HIVES, scores) == HybridReranker().score(
+        question.lower(), HIVES, scores
     )
 
 

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,8 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError
 from sage_core.feedback import Done, FeedbackConfig, FeedbackLoop, Verdict
 from sage_core.selection import FixedK, SelectionConfig, select
-from sage_core.selection.rules import EMPTY_BELOW, EMPTY_FROM
+from sage_core.selection.cut import _warn_of_one
+from sage_core.selection.rules import EMPTY_BELOW
 
 SCORES = [0.67, 0.12, 0.03, 0.02, 0.0, 0.0, 0.0]
 
@@ -92,34 +92,67 @@ def test_nothing_relevant_is_asked_for():
     assert select([None, None], empty_below=0.01).cut == 2, "scores that are not known say nothing"
 
 
-def test_who_looks_for_an_answer_is_asked_only_where_known_probabilities_are_low():
-    low = [np.float32(0.2)] * EMPTY_FROM
-    assert SelectionConfig().doubts([*low, math.nan], "probability") is True
-    assert SelectionConfig().doubts([math.nan, *low], "probability") is True
-    assert SelectionConfig().doubts([*low, 0.9], "probability") is False
-    for unknown in ([None] * EMPTY_FROM, [math.nan] * EMPTY_FROM):
-        assert SelectionConfig().doubts(unknown, "probability") is False
-    assert SelectionConfig().doubts(low, "cosine") is False
+@pytest.mark.parametrize(
+    "settings", [{}, {"min_k": 1}, {"rule": "gradient"}, {"gradient": 0.3}, {"rule": FixedK(2)}, {"max_k": 1}]
+)
+@pytest.mark.parametrize("scale", ["probability", "logit", "cosine", "unbounded"])
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_something_is_kept_of_any_candidates(settings, scale, n):
+    faint = [0.0] * n if scale != "logit" else [-50.0] * n
+    assert SelectionConfig(**settings).select(faint, scale, [100] * n).cut > 0
 
 
-def test_nothing_relevant_is_the_default_where_a_probability_says_so():
-    faint = [EMPTY_BELOW - 0.001] * EMPTY_FROM
-    kept = SelectionConfig().select(faint)
-    assert kept.indices == () and kept.reason.startswith(
-        f"nothing relevant: the best has a probability of {EMPTY_BELOW - 0.001:.3f}"
-    )
-    assert SelectionConfig().select([EMPTY_BELOW, *faint]).cut > 0
-    for settings in ({"empty_below": None}, {"min_k": 1}, {"rule": "gradient"}, {"gradient": 0.3}):
-        assert SelectionConfig(**settings).select(faint).cut > 0, settings
-    for scale in ("logit", "cosine", "unbounded"):
-        assert SelectionConfig().select(faint, scale).cut > 0, scale
-    assert SelectionConfig().select(faint[1:]).cut > 0, "the scores of a few say little"
-    assert SelectionConfig(empty_below=None) == SelectionConfig(empty_below=0)
-    assert (
-        SelectionConfig.from_keywords({"selection": SelectionConfig(), "empty_below": None}).empty_below == 0
-    )
+def test_who_asks_for_it_gets_nothing_relevant_by_one_rule():
+    faint = [EMPTY_BELOW - 0.001] * 12
+    for settings in ({}, {"min_k": 1}, {"rule": "gradient"}, {"gradient": 0.3}):
+        kept = SelectionConfig(empty_below="auto", **settings).select(faint)
+        assert kept.indices == () and kept.low_confidence
+        assert kept.reason == "nothing relevant: the best has a probability of 0.019 (empty_below=0.02)"
+    assert SelectionConfig(empty_below="auto").select([EMPTY_BELOW, *faint]).cut > 0
+    assert SelectionConfig(empty_below=0.5).select([0.4, 0.3]).cut == 0, "of two candidates too"
     with pytest.raises(InputError, match="'auto'"):
         SelectionConfig(empty_below="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scores", "scale", "best"),
+    [
+        ([0.2, 0.7, None], "probability", 0.7),
+        ([0.0, -3.0], "logit", 0.5),
+        ([0.2, 0.7], "cosine", None),
+        ([None, math.nan], "probability", None),
+        ([], "probability", None),
+    ],
+)
+def test_a_selection_says_how_probable_its_best_is(scores, scale, best):
+    kept = select(scores, scale=scale)
+    assert kept.best_probability == best and not kept.low_confidence
+    assert kept.to_dict()["best_probability"] == best
+
+
+def test_low_confidence_is_an_opinion_that_comes_with_the_result():
+    kept = select([EMPTY_BELOW / 2, 0.0])
+    assert kept.cut == 2 and kept.low_confidence and kept.to_dict()["low_confidence"] is True
+
+
+def test_named_rules_have_a_ceiling_above_their_floor():
+    smooth = [0.9 - 0.001 * i for i in range(71)]
+    for settings in ({"rule": "gradient"}, {"gradient": 0.3}, {"rule": "gradient", "min_k": 2}, {"min_k": 2}):
+        kept = SelectionConfig(**settings).select(smooth, tokens=[66] * 71)
+        assert kept.cut == 15, settings
+    assert SelectionConfig(rule="gradient").select(smooth, tokens=[500] * 71).cut == 7, "the paper's floor"
+    assert SelectionConfig(rule=FixedK(40)).select(smooth, tokens=[66] * 71).cut == 40
+
+
+def test_it_is_said_once_that_one_of_several_is_sent(caplog):
+    _warn_of_one.cache_clear()
+    for _ in range(2):
+        SelectionConfig().select([0.6, 0.5, 0.4], tokens=[900] * 3)
+    [record] = caplog.records
+    assert "2 would take more than 1,600 tokens" in record.getMessage()
+    assert "max_context_tokens" in record.getMessage()
+    SelectionConfig().select([0.6, 0.001], tokens=[300] * 2)
+    assert len(caplog.records) == 1, "what the scores leave out is no limit"
 
 
 @given(
