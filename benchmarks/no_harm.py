@@ -117,14 +117,15 @@ class Searched:
         total = held = 0
         for part in row["evidence"]:
             source = part.get("doc_id") or row["doc_id"]
-            wanted = set(range(part["start"], part["end"]))
+            # White space between chunks is in none of them.
+            wanted = {part["start"] + i for i, c in enumerate(part["text"]) if not c.isspace()}
             total += len(wanted)
+            held += len(wanted)
             for d in sent:
                 if d.metadata["source"] == source:
                     start = d.metadata["start_index"]
                     wanted -= set(range(start, start + len(d.page_content)))
-            # White space between chunks is in none of them.
-            held += len(part["text"]) - sum(not part["text"][i - part["start"]].isspace() for i in wanted)
+            held -= len(wanted)
         return held / total
 
 
