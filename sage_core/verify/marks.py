@@ -114,38 +114,18 @@ def correct_citations(marks: Sequence[AnswerMark]) -> str:
         >>> correct_citations(mark_answer(answer, passages))
         'The ferry leaves the harbor at seven [2]. Its captain is called Ann Lee. [not in the passages]'
     """
-    return edited("".join(mark.text for mark in marks), edits_of(marks))
-
-
-def edits_of(
-    marks: Sequence[AnswerMark], *, correct: bool = True, tell: bool = False
-) -> list[tuple[Span, str]]:
-    """What to write in the place of parts of an answer, in order.
-
-    Args:
-        marks: Of the answer.
-        correct: Renumber citations, and strike those of a statement that no passage supports.
-        tell: Write `UNSUPPORTED` behind each such statement, not only behind those whose citations go.
-    """
-    edits: list[tuple[Span, str]] = []
+    told = []
     for mark in marks:
         unsupported = mark.support == "unsupported"
         right = mark.passage is not None and mark.passage + 1 in mark.cited
-        if correct and (unsupported or (mark.support == "supported" and not right)):
+        text = mark.text
+        first = CITATION.search(text)
+        if first and (unsupported or (mark.support == "supported" and not right)):
             # Once, where the first one stood.
-            number = iter([] if unsupported or mark.passage is None else [f" [{mark.passage + 1}]"])
-            places = (Span(*m.span()).shift(mark.span.start) for m in CITATION.finditer(mark.text))
-            edits += ((place, next(number, "")) for place in places)
-        if unsupported and (tell or (correct and mark.cited)):
-            edits.append((Span(mark.span.end, mark.span.end), f" {UNSUPPORTED}"))
-    return edits
-
-
-def edited(text: str, edits: Sequence[tuple[Span, str]]) -> str:
-    """A text with its edits made."""
-    for place, new in reversed(edits):  # from the end, so that places before it stay true
-        text = f"{text[: place.start]}{new}{text[place.end :]}"
-    return text
+            number = "" if unsupported or mark.passage is None else f" [{mark.passage + 1}]"
+            text = f"{text[: first.start()]}{number}{CITATION.sub('', text[first.end() :])}"
+        told.append(f"{text} {UNSUPPORTED}" if unsupported and mark.cited else text)
+    return "".join(told)
 
 
 def _support(claim: Claim) -> Support:
