@@ -25,7 +25,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_llamaindex._private import llm_of
 from sage_llamaindex.prompts import critic_template
 
@@ -63,13 +63,7 @@ class Case:
 
 
 class Critic(PromptMixin, ABC):
-    """Grades answers. Its prompts are part of the engine's, below ``critic:``.
-
-    Attributes:
-        unseen: What a grade took where no LLM call was seen; None for "unknown".
-    """
-
-    unseen: TokenUsage | None = None
+    """Grades answers. Its prompts are part of the engine's, below ``critic:``."""
 
     @abstractmethod
     def judge(self, case: Case) -> Graded:
@@ -78,6 +72,10 @@ class Critic(PromptMixin, ABC):
     @abstractmethod
     async def ajudge(self, case: Case) -> Graded:
         """`judge` as a coroutine."""
+
+    def estimated(self, case: Case, reply: str) -> TokenUsage:
+        """About what a grade took that does not say it: a call with all of the case."""
+        return estimate_usage([case.question, *case.context, case.answer], reply)
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
         """Let the engine's callback handlers see the critic's calls.
@@ -119,6 +117,9 @@ class LLMCritic(Critic):
     async def ajudge(self, case: Case) -> Graded:
         return parse_verdict(await self._llm.apredict(self._template, **_fields(case))), None
 
+    def estimated(self, case: Case, reply: str) -> TokenUsage:
+        return estimate_usage([self._template.format(llm=None, **_fields(case))], reply)
+
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
         if force or not self._llm.callback_manager.handlers:
             self._llm.callback_manager = callback_manager
@@ -143,8 +144,6 @@ class EvaluatorCritic(Critic):
         accept_score: The engine's.
     """
 
-    unseen = NO_USAGE  # some evaluators ask no LLM
-
     def __init__(self, evaluator: BaseEvaluator, accept_score: float) -> None:
         self._evaluator = evaluator
         self._accept = accept_score
@@ -158,6 +157,10 @@ class EvaluatorCritic(Critic):
     async def ajudge(self, case: Case) -> Graded:
         evaluation = await self._evaluator.aevaluate_response(query=case.question, response=case.response)
         return self._verdict(evaluation), None
+
+    def estimated(self, case: Case, reply: str) -> TokenUsage:
+        # Some evaluators ask no LLM.
+        return super().estimated(case, reply) if isinstance(llm_of(self._evaluator), LLM) else NO_USAGE
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
         llm = llm_of(self._evaluator)
@@ -254,7 +257,7 @@ def _checked(template: BasePromptTemplate) -> BasePromptTemplate:
 def _outside_loop(call: Callable[[], EvaluationResult]) -> EvaluationResult:
     """Run a sync evaluator, which starts an event loop, where one may be running already (a notebook).
 
-    Newer versions of LlamaIndex see to it themselves; older ones lose the context that counts tokens.
+    Newer versions of LlamaIndex see to it themselves; older ones lose the context that holds the spans.
     """
     try:
         asyncio.get_running_loop()

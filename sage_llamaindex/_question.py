@@ -33,7 +33,7 @@ from sage_core.feedback import (
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.llm.prompting import phrases_for
 from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
-from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
@@ -49,7 +49,6 @@ from sage_llamaindex._streams import (
     plain_response,
     with_text,
 )
-from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
 
@@ -210,14 +209,17 @@ class SageQuestion(Question[NodeWithScore]):
         return await adrive(self._answering(nodes))
 
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
-        with metered() as meter, service_errors(bool(self._attempts)):
+        with service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
             response = yield from self._synthesis(nodes)
             # Read to the end before it is graded: only the best round is shown.
             text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
-        # None is booked as one call of unknown size, so that max_calls still holds.
-        return text, _spent(meter, nodes)
+        return text, self._spent(nodes, text)
+
+    def _spent(self, nodes: Sequence[NodeWithScore], text: str) -> TokenUsage:
+        """About what an answer took: a synthesizer does not say. From no nodes it is made without an LLM."""
+        return estimate_usage([self.text, *_texts(nodes)], text) if nodes else NO_USAGE
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """See `Question.check`; and a grade of its own where later postprocessors left no node."""
@@ -253,36 +255,35 @@ class SageQuestion(Question[NodeWithScore]):
     def _grading(self, answer: str, selection: Selection) -> Steps[Judged]:
         response = plain_response(self._attempts[-1].response, answer)
         case = Case(self.text, self.passages(selection), answer, response)
-        with metered() as meter:
-            try:
-                verdict, usage = yield from Call(self._parts.critic.judge, self._parts.critic.ajudge, case)
-            except Exception as error:  # the answer is not lost, whatever breaks the grade
-                # An evaluator is somebody else's code: it may raise anything on a reply it does not expect.
-                verdict, usage = failed_grade(error), None
-        verdict = yield from self.reviewed(verdict, selection, answer)
-        return verdict, usage or meter.usage or self._parts.critic.unseen
+        critic = self._parts.critic
+        try:
+            verdict, usage = yield from Call(critic.judge, critic.ajudge, case)
+        except Exception as error:  # the answer is not lost, whatever breaks the grade
+            # An evaluator is somebody else's code: it may raise anything on a reply it does not expect.
+            verdict, usage = failed_grade(error), None
+        usage = usage or critic.estimated(case, verdict.raw)
+        return (yield from self.reviewed(verdict, selection, answer)), usage
 
     # Graded after streaming
 
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        with metered() as meter:
-            nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response = yield from self._synthesis(nodes)
+        nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
+        response = yield from self._synthesis(nodes)
 
         written: list[str] = []
 
         def grading(text: str) -> Steps[None]:
             text = without_reasoning(text)
             self._attempts.append(Attempt(nodes, text, response))
-            result = yield from self.round_of(text, _spent(meter, nodes), loop)
+            result = yield from self.round_of(text, self._spent(nodes, text), loop)
             self._noted(response, result)
 
         if isinstance(response, AsyncStreamingResponse):
-            tokens = aanswer_pieces(ameasured(response.response_gen, meter), written)
+            tokens = aanswer_pieces(response.response_gen, written)
             response.response_gen = AsyncTokenReplay(tokens, lambda _: adrive(grading("".join(written))))
         # Whoever reads a plain stream cannot await its grade: an async engine grades it before it returns.
         elif isinstance(response, StreamingResponse) and not awaited:
-            pieces = answer_pieces(measured(response.response_gen, meter), written)
+            pieces = answer_pieces(response.response_gen, written)
             response.response_gen = TokenReplay(pieces, lambda _: drive(grading("".join(written))))
         else:
             yield from grading(drained(response)[0])
@@ -310,11 +311,6 @@ class SageQuestion(Question[NodeWithScore]):
 def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:
     """The texts of nodes as an LLM sees them."""
     return [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
-
-
-def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:
-    """What an answer took; None for unknown. From no nodes it is made without an LLM."""
-    return meter.usage or (None if nodes else NO_USAGE)
 
 
 def summary(result: FeedbackResult) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ValidationError
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult, Verdict
-from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE
 from sage_core.selection import Gradient
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
@@ -155,20 +155,6 @@ class TestOthers:
         for trace in await traces(engine(ScriptedLLM.of(grades=[grade(9)], chats=chat))):
             # A chat that completes is one call, not two.
             assert trace.score == 9 and {usage.calls for usage in trace.usage_by_role.values()} == {1}
-
-    def test_reported_usage_is_taken_where_there_is_some(self) -> None:
-        from llama_index.core.base.llms.types import CompletionResponse
-        from llama_index.core.llms.callbacks import llm_completion_callback
-
-        class Reporting(ScriptedLLM):
-            @llm_completion_callback()
-            def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-                usage = {"prompt_tokens": 100, "completion_tokens": 7}
-                return CompletionResponse(text=self._reply(prompt), raw={"usage": usage})
-
-        trace = trace_of(engine(Reporting.of(grades=[grade(9)])).query("q"))
-        assert trace.usage_by_role["judge"] == TokenUsage(100, 7, 1)
-        assert trace.usage_by_role["generate"].estimated
 
 
 def by_index(critic: Any, **options: Any) -> SageQueryEngine:

@@ -5,11 +5,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
-from llama_index.core import Settings
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
-from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
-from llama_index.core.utils import get_tokenizer
 
 from sage_core.selection import Gradient
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -94,32 +91,16 @@ class TestJudgedAfter:
             assert (str(response), summary["score"], summary["rounds"]) == ("said", 2, 1)
 
     @pytest.mark.parametrize("streaming", [False, True])
-    @pytest.mark.parametrize("chats", [False, True])
-    async def test_the_tokens_of_the_answer_are_counted(self, streaming: bool, chats: bool) -> None:
-        counter = TokenCountingHandler(tokenizer=get_tokenizer())
-        Settings.callback_manager = CallbackManager([counter])
-        llm = ScriptedLLM.of(["some spoken words"], chats=chats, callback_manager=Settings.callback_manager)
+    async def test_the_tokens_of_the_answer_are_estimated(self, streaming: bool) -> None:
+        llm = ScriptedLLM.of(["some spoken words"])
         for response in await both(engine(llm, feedback="after_stream", streaming=streaming)):
             if streaming:
                 await read(response)
             assert str(response) == "some spoken words"
             usage = trace_of(response).usage_by_role
             for role in ("generate", "judge"):
-                assert usage[role].calls == 1 and usage[role].prompt > 20
-            assert usage["generate"].completion == 3
-            # The handler counts it twice where one method of the fake LLM calls another.
-            calls = {(c.prompt, c.completion): c.total_token_count for c in counter.llm_token_counts}
-            if not chats:
-                assert abs(trace_of(response).usage.total - sum(calls.values())) <= 8
-
-    async def test_what_the_reader_asks_meanwhile_is_not_counted(self) -> None:
-        made, other = engine(ScriptedLLM.of(["spoken"]), feedback="after_stream"), ScriptedLLM.of(["else"])
-        response, awaited = await both(made)
-        for _ in response.response_gen:
-            other.complete("anything")
-        async for _ in awaited.response_gen:
-            await other.acomplete("anything")
-        assert [trace_of(each).usage.calls for each in (response, awaited)] == [2, 2]
+                assert usage[role].calls == 1 and usage[role].prompt > 10 and usage[role].estimated
+            assert usage["generate"].completion == 5  # of 17 bytes
 
     async def test_a_failing_critic_does_not_break_the_stream(self) -> None:
         llm = ScriptedLLM.of(["spoken"], [ConnectionError("gone")])

@@ -40,11 +40,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 
 def ends_well(server: RealServer, text: str, feedback: Any) -> None:
-    """An answer, a reason to stop, and as many tokens as the model's own tokenizer counts."""
+    """An answer, a reason to stop, and, if the reply says it, as many tokens as the model's tokenizer counts."""
     assert text.strip() and feedback.stop_reason in STOPS
     first = feedback.rounds[0]
-    assert 0 <= first.answer_usage.completion - server.tokens(first.answer) <= 2  # the end of the turn is one
-    assert first.answer_usage.completion <= MOST_TOKENS and feedback.usage.calls >= len(feedback.rounds)
+    if not first.answer_usage.estimated:  # the end of the turn is a token
+        assert 0 <= first.answer_usage.completion - server.tokens(first.answer) <= 2
+    assert first.answer_usage.completion <= 2 * MOST_TOKENS and feedback.usage.calls >= len(feedback.rounds)
 
 
 @pytest.fixture
