@@ -44,11 +44,11 @@ _START = (
 )
 _NEEDS = {
     "pdf": ("Reading PDF", "files", "pypdfium2"),
-    "docx": ("Reading Word files", "files", "mammoth", "lxml"),
-    "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml"),
-    "pptx": ("Reading slides", "office", "pptx", "lxml"),
-    "epub": ("Reading e-books", "files", "lxml"),
-    "odt": ("Reading OpenDocument files", "office", "odf", "lxml"),
+    "docx": ("Reading Word files", "files", "mammoth", "lxml", "markdownify"),
+    "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml", "markdownify"),
+    "pptx": ("Reading slides", "office", "pptx", "lxml", "markdownify"),
+    "epub": ("Reading e-books", "files", "lxml", "markdownify"),
+    "odt": ("Reading OpenDocument files", "office", "odf", "lxml", "markdownify"),
     "rtf": ("Reading RTF", "office", "striprtf"),
     "email": ("Reading mail", "files"),
 }

@@ -29,7 +29,7 @@ from sage_core.text.tokens import without_lone_surrogates
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 9
+READER_VERSION = 10
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
