@@ -40,10 +40,10 @@ from numpy.typing import NDArray
 
 from sage_core import HybridReranker, MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
+from sage_core.text.keywords import stem_list
 from sage_core.text.sentences import split_sentences
 from sage_core.verify import LocalJudge, settled, support
 from sage_core.verify.marks import SUPPORTED_FROM
-from sage_core.verify.words import stem_list
 
 SEED = 7
 DECIDED_FROM = 0.5

@@ -13,10 +13,10 @@ from sage_core._checks import check_part, checked_options
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import is_abstention, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.keywords import question_words, says_something, stems
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import idf_weights
-from sage_core.verify.words import question_words, says_something, stems
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6

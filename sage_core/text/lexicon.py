@@ -38,8 +38,36 @@ EMPTY_WORDS = word_set(
 )
 """What a statement leaves out: besides, words that say how, and no matter."""
 
-MONTHS = word_set("january february march april may june july august september october november december")
+_MONTHS = "january february march april may june july august september october november december"
+MONTHS = tuple(_MONTHS.split())
 WEEKDAYS = word_set("monday tuesday wednesday thursday friday saturday sunday")
+
+_BELOW_20 = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS = {
+    **{word: float(n) for n, word in enumerate(_BELOW_20.split())},
+    **{word: 10.0 * n for n, word in enumerate(_TENS.split(), 2)},
+    "twice": 2.0,
+}
+"""Numbers in words, and what they mean."""
+
+DATES = word_set(
+    "noon midnight hundred thousand million billion", {*MONTHS}, WEEKDAYS, {f"{d}s" for d in WEEKDAYS}
+)
+"""Words of dates, times of day and numbers, which are no names."""
+
+# "Not only" denies nothing of what follows.
+DENIAL = re.compile(
+    r"(?i)\b(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\b"
+    r"(?!\W+(?:only|just|merely|simply|necessarily|doubt|matter)\b)"
+)
+"""A word that denies what stands beside it."""
+CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
+"""What parts the clauses of a sentence."""
+_NAME = re.compile(r"\b[A-Z][\w’'-]*")
 
 _ENDINGS = re.findall(r"\w+", "ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
 
@@ -61,3 +89,10 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: -len(ending)]
     return word
+
+
+def names(text: str) -> list[str]:
+    """The words of an English text with a capital that begins no sentence, but for dates and small words."""
+    # Not the first letter: every sentence has a capital there.
+    found = (m[0] for m in _NAME.finditer(text, 1))
+    return [name for name in found if name.lower() not in COMMON_ENGLISH | DATES]

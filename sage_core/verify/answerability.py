@@ -6,10 +6,10 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from sage_core.text.keywords import NUMBER, question_words, says_something, stem_list, stems
 from sage_core.text.spans import Span
 from sage_core.verify.coefficients import log_odds_of, probability_of
-from sage_core.verify.passages import ParsedPassages, Sentence, without_other_codes
-from sage_core.verify.words import NUMBER, question_words, says_something, stem_list, stems
+from sage_core.verify.passages import ParsedPassages, Sentence
 
 _WINDOW = 6  # Sentences that a question is compared with at a time. By hand.
 _KINDS = ("text", "item", "lead")
@@ -48,7 +48,6 @@ def locate_answer(question: str, passages: ParsedPassages) -> AnswerLocation | N
     Returns:
         None if they have no sentence to quote, or the question has no content word.
     """
-    passages = without_other_codes(question, passages)
     query = question_words(question)
     windows = _windows(passages, query)
     if not query or not windows:

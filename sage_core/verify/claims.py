@@ -13,11 +13,11 @@ from sage_core.errors import InputError
 from sage_core.llm.prompting import is_abstention, shows_passages
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.keywords import stem_list, stems
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.verify.coefficients import chance, log_odds
-from sage_core.verify.words import stem_list, stems
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sage_core.text.blocks import points_back
-from sage_core.text.lexicon import COMMON_ENGLISH
+from sage_core.text.keywords import stem_list
+from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DENIAL, NUMBER_WORDS, names
 from sage_core.text.spans import Span
-from sage_core.verify.limits import CLAUSES
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence
-from sage_core.verify.quantities import NUMBER_WORDS, Quantity, missing, quantities
-from sage_core.verify.words import DENIAL, stem_list
+from sage_core.verify.quantities import Quantity, missing, quantities
 
 # All chosen by hand.
 _SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
@@ -57,7 +56,6 @@ _LETTER = re.compile(r"\b[A-Z]\b")
 _REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
-_NAME = re.compile(r"\b[A-Z][\w’'-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,6 @@ class _Number:
     shown: str
     slot: tuple[str, str]
     bound: str = ""
-    behind: frozenset[str] = frozenset()  # Stems of the next words, of a number without a known unit.
 
     def excludes(self, other: _Number) -> bool:
         if self.slot != other.slot or (self.value.agrees(other.value) and not self.opposes(other)):
@@ -118,10 +115,6 @@ class _Number:
         if self.bound != other.bound:  # "65 euros" is not "up to 45 euros", and 40 may be.
             return not self.bound and other.bound in _MOST and a > b + near
         return abs(a - b) > near
-
-    def counts(self, other: _Number) -> bool:
-        """Whether both may number the same: not two things behind them that share no word."""
-        return self.slot[0] != "of" or other.slot[0] != "of" or not self.behind.isdisjoint(other.behind)
 
     def opposes(self, other: _Number) -> bool:
         """Whether one says "> 5 kg" and the other "< 5 kg"."""
@@ -160,8 +153,7 @@ def _number(text: str, q: Quantity) -> _Number:
         slot = _TIMES
     if (sign := _SIGN.search(before)) is not None:
         return _Number(q, f"{sign[0]}{shown}", slot, "<" if sign[1] in "<≤" else ">")
-    behind = frozenset(stem_list(after[:_NEAR])[:2])
-    return _Number(q, shown, slot, bound[1].lower() if bound else "", behind)
+    return _Number(q, shown, slot, bound[1].lower() if bound else "")
 
 
 def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
@@ -303,13 +295,12 @@ def _about_the_same(
 def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
     """Why a claim's numbers may be those of something else, in words; empty if they are not.
 
-    Each stands in a sentence of the evidence, with the words behind it if its unit is none that is known. If
-    that sentence has another one of its kind, its clause holds more of the claim's words than the other's.
+    Each stands in a sentence of the evidence. If that sentence has another one of its kind, its clause holds
+    more of the claim's words than the other's.
     """
     own = {w for w in stem_list(text) if not w[0].isdecimal()}
     for number in _numbers(text):
-        agreeing = ((s, [n for n in _numbers(s.text) if _agrees(number, [n])]) for s in evidence)
-        places = [s for s, there in agreeing if any(number.counts(n) for n in there)]
+        places = [s for s in evidence if _agrees(number, _numbers(s.text))]
         if not places:
             return f"its number {number.shown} is not in the sentence about it"
         if not any(s.cells or _apart(number, s.text, own) for s in places):
@@ -320,23 +311,17 @@ def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
 def _apart(number: _Number, sentence: str, own: Set[str]) -> bool:
     """Whether all that a claim with these words says of a number stands in the number's own clause."""
     ends = [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]
-    kind = [n for n in _numbers(sentence) if _same_kind(number, n)]
-    here: set[str] = set()
-    others: set[str] = set()
+    kind = [n for n in _numbers(sentence) if n.slot[0] == number.slot[0] != "last"]
+    here, others = set[str](), set[str]()
     for start, end in itertools.pairwise([0, *ends]):
         there = [n for n in kind if start <= n.value.span.start < end]
-        held = own & {*stem_list(sentence[start:end])}
         if _agrees(number, there):
-            here |= held
+            here.update(stem_list(sentence[start:end]))
             if len(there) > 1:
                 return False
         elif there:
-            others |= held
-    return others <= here
-
-
-def _same_kind(one: _Number, other: _Number) -> bool:
-    return one.slot[0] == other.slot[0] and one.slot[0] != "last"
+            others.update(stem_list(sentence[start:end]))
+    return own & others <= here
 
 
 # -- rows of tables ------------------------------------------------------------------------------------------
@@ -486,5 +471,4 @@ def _runs(words: Sequence[str], own: Sequence[str]) -> bool:
 def _names_beside(text: str, row: Sentence) -> bool:
     """Whether a claim has a name that its row lacks."""
     lower = row.text.lower()
-    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
-    return any(name.removesuffix("s") not in lower for name in names)
+    return any(name.lower().removesuffix("s") not in lower for name in names(text))

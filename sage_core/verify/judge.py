@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
 from sage_core.llm.reasoning import blanked_reasoning
+from sage_core.text.keywords import question_words, says_something, stem_list
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
@@ -37,7 +38,6 @@ from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import MOST_LOGIT, ROW_REASON, VERBATIM_REASON, ClaimScores, score_claim
-from sage_core.verify.words import question_words, says_something, stem_list
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 # Words from which on small words decide on the language: of a question, and of an answer. By hand.

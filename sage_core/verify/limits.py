@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
-from sage_core.text.lexicon import COMMON_ENGLISH
+from sage_core.text.keywords import stem_list
+from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DATES, DENIAL, NUMBER_WORDS
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
-from sage_core.verify.quantities import NUMBER_WORDS
-from sage_core.verify.words import DATES, DENIAL, stem_list
 
 _QUOTED_WORDS = 3  # Fewer stand word for word in many passages by chance. By hand.
 _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
-CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
-"""What parts the clauses of a sentence."""
 _NAME = re.compile(r"\b[A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*")
 _IS = re.compile(r"\W*(?:is|are|was|were)\W*")
 # Around a quotation: where a clause begins and where it ends.
@@ -49,7 +46,6 @@ _LIMITERS = {
     "supposed": re.compile(r"(?i)\b(?:alleg|suppos|reject|den(?:y|ied)|doubt|wrongly)\w*"),
 }
 _WHOLE = ("except", "if", "only", "until", "supposed")  # Of the whole sentence; the others of a clause.
-_TURNED = re.compile(r"(?:un|in|im|non|dis|ir)(\w{4,})")
 
 
 # -- quoted whole --------------------------------------------------------------------------------------------
@@ -100,49 +96,29 @@ def _is_clause(
 # -- limited alike -------------------------------------------------------------------------------------------
 
 
-def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material: ParsedPassages) -> str:
+def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
     """Why a claim may say more, less or something else than its evidence, in words; empty if it does not.
 
     Args:
         text: The claim.
         own: Its content words, stemmed.
-        evidence: The sentences that hold most of its words, the best first.
-        material: The passages.
+        evidence: The sentences that hold many of its words.
     """
     words = set(own)
-    near = [s for s in evidence if 3 * len(words & s.words) >= len(words)] or list(evidence[:1])
-    for sentence in near:
+    for sentence in evidence:
         clauses = [c for c in CLAUSES.split(sentence.text) if not words.isdisjoint(stem_list(c))]
         shared = " ; ".join(clauses)
         for name, pattern in _LIMITERS.items():
             there = pattern.search(sentence.text if name in _WHOLE else shared) is not None
             if there and not pattern.search(text):
                 return f"its sentence limits it (“{name}”)"
-        if turned := _turned(words, sentence.words) | _turned(sentence.words, words):
-            return f"one says “{min(turned)}”, the other its opposite"
         if _reordered(text, sentence.text):
             return "the same words stand in another order"
-    if evidence and (missing := _elsewhere(text, evidence[0], material)):
-        return f"its sentence does not name {missing}"
     said = " ".join(s.text for s in evidence)
     for name, pattern in _LIMITERS.items():
         if pattern.search(text) and not pattern.search(said):
             return f"it limits what its sentence does not (“{name}”)"
     return ""
-
-
-def _elsewhere(text: str, best: Sentence, material: ParsedPassages) -> str:
-    """A name of a claim that neither its best sentence has, nor the one before it, nor a heading above."""
-    before = [s for s in material.sentences if s.passage == best.passage and s.span.start < best.span.start]
-    context = " ".join(s.text for s in [*(s for s in before if s.kind == "heading"), *before[-1:], best])
-    names = (word for m in _NAME.finditer(text) if m.start() for word in m[0].split())
-    words = (w for w in names if w.lower() not in COMMON_ENGLISH | DATES)
-    return next((w for w in words if w.lower().removesuffix("s") not in context.lower()), "")
-
-
-def _turned(some: Set[str], others: Set[str]) -> set[str]:
-    """Words of the one text that the other has with "un" or the like before them, and the one has not."""
-    return {m[1] for w in others - some if (m := _TURNED.fullmatch(w)) and m[1] in some}
 
 
 def _reordered(text: str, sentence: str) -> bool:

@@ -13,12 +13,12 @@ from sage_core._checks import check_text
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
+from sage_core.text.keywords import NUMBER, question_words, stems
 from sage_core.verify.claims import abstains, claims_or_unsure, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import mark_answer
 from sage_core.verify.passages import Source, checked_passages
-from sage_core.verify.words import NUMBER, question_words, stems
 
 _log = logging.getLogger(__name__)
 

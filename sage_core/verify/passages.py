@@ -6,12 +6,13 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sage_core.errors import InputError
 from sage_core.text.header import with_header
+from sage_core.text.keywords import stem_list
 from sage_core.text.language import is_english
 from sage_core.text.lines import is_delimiter_row
 from sage_core.text.outline import header_of, page_of
@@ -19,13 +20,11 @@ from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import get_counter, without_lone_surrogates
-from sage_core.verify.words import stem_list
 
 # Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
 _MOST_CHARACTERS = 200_000  # A table may have no blanks.
 _LANGUAGE_CHARACTERS = 20_000  # that show whether passages are English
-_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d[A-Za-z\d]*)(?![A-Za-z\d_])")
 # A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
 # A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
 # are bounded, so that a run of marks takes linear time.
@@ -218,38 +217,6 @@ def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:
 def idf_weights(counts: Mapping[str, int], n: int) -> dict[str, float]:
     """The weight of each word by the number of sentences that hold it: ``log(1 + n / (1 + df))``."""
     return {word: math.log1p(n / (1 + df)) for word, df in counts.items()}
-
-
-def _identifiers(text: str) -> dict[str, set[str]]:
-    """Codes such as E22 or B-12, by their letters."""
-    codes: dict[str, set[str]] = {}
-    for letters, digits in _IDENTIFIER.findall(text):
-        codes.setdefault(letters.lower(), set()).add(digits.lower())
-    return codes
-
-
-def without_other_codes(text: str, material: ParsedPassages) -> ParsedPassages:
-    """The passages without the sentences about another code of the same letters: E17 where E22 is meant."""
-    own_codes = _identifiers(text)
-    if not own_codes:
-        return material
-
-    def other(sentence: Sentence) -> bool:
-        codes_here = _identifiers(sentence.text)
-        return any(
-            letters in codes_here and codes_here[letters].isdisjoint(codes)
-            for letters, codes in own_codes.items()
-        )
-
-    sentences = tuple(s for s in material.sentences if not other(s))
-    if len(sentences) == len(material.sentences):
-        return material
-    return replace(
-        material,
-        sentences=sentences,
-        words=frozenset().union(*(s.words for s in sentences)),
-        pairs=frozenset(pair for s in sentences for pair in itertools.pairwise(s.stems)),
-    )
 
 
 def exact_words(text: str) -> str:

@@ -9,22 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from sage_core.text.lexicon import MONTHS, NUMBER_WORDS
 from sage_core.text.spans import Span
 
 UNITS = Path(__file__).with_name("units.txt")
 """Units, their dimension and their factor."""
 
-_UNITS_BELOW_20 = re.findall(
-    r"\w+",
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen",
-)
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_UNITS_BELOW_20)}
-_WORDS["twice"] = 2.0
-_WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS, 2)}
-NUMBER_WORDS = frozenset(_WORDS)
-"""Numbers in words."""
 _SCALES = {
     "dozen": 12.0,
     "hundred": 100.0,
@@ -47,10 +37,8 @@ _TOKEN = re.compile(
 # What shows how a text writes decimals: "5,50", "1.234,5" and, the other way round, "5.50", "1,234".
 _DECIMAL_COMMA = re.compile(r"\d\.\d{3},\d|(?<![\d,.])\d+,(?:\d{1,2}|\d{4,})(?![\d,])")
 _DECIMAL_POINT = re.compile(r"\d,\d{3}\.\d|(?<![\d,.])\d+\.(?:\d{1,2}|\d{4,})(?![\d.])|\d,\d{3}(?!\d)")
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december|" + "|".join(
-    _MONTHS
-)
+_MONTHS = [month[:3] for month in MONTHS]
+_MONTH = "|".join([*MONTHS, *_MONTHS])
 _DAY = re.compile(
     rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b"
     rf"|(?P<month2>{_MONTH})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:))"
@@ -74,7 +62,7 @@ _COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) 
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
 _MINUS_REACH = 5
-_HOURS = "|".join([*_UNITS_BELOW_20[1:13], r"1[0-2]|[1-9]"])
+_HOURS = "|".join([*list(NUMBER_WORDS)[1:13], r"1[0-2]|[1-9]"])
 _SPOKEN = re.compile(
     rf"\b(?:(?P<sharp>{_HOURS}) o['’]clock|(?P<named>noon|midday|midnight)\b)"
     r"(?: (?:in the |at )?(?P<day>morning|afternoon|evening|night))?"
@@ -173,7 +161,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - 40) : start])
         number = None if rate else _number(tokens, i)
         if number is None and (share := _SHARE.match(lower, tokens[i][0])):
-            value = _PARTS[share["part"] or "half"] * _WORDS.get(share["count"] or "", 1.0)
+            value = _PARTS[share["part"] or "half"] * NUMBER_WORDS.get(share["count"] or "", 1.0)
             result.append((share.start(), Quantity(value, "share", Span(share.start(), share.end()))))
             i += len(share[0].split())
             continue
@@ -304,7 +292,7 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
                 (match.start(), match.end(), Quantity(0.0 if named == "midnight" else 720.0, "clock"))
             )
             continue
-        hour = _WORDS.get(match["sharp"]) or float(match["sharp"])
+        hour = NUMBER_WORDS.get(match["sharp"]) or float(match["sharp"])
         times.append((match.start(), match.end(), _time(60 * hour, match["day"] or "")))
     for match in _CLOCK.finditer(lower):
         half = match["half"]
@@ -346,10 +334,10 @@ def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:
         return _FRACTIONS[word], at + 1
     if word in ("a", "an") and words[1] in _SCALES and len(words[1]) > 2:
         return _SCALES[words[1]], at + 2
-    if word in ("a", "an", "half") or (word in _WORDS and words[1] in _PARTS):
+    if word in ("a", "an", "half") or (word in NUMBER_WORDS and words[1] in _PARTS):
         part = _part(words)
         return None if part is None else (part[0], at + part[1])
-    if word not in _WORDS:
+    if word not in NUMBER_WORDS:
         return None
     value, words_read = _spelled(words)
     return value, at + words_read
@@ -360,7 +348,7 @@ def _part(words: Sequence[str]) -> tuple[float, int] | None:
     table, short = _units()
     i = 0 if words[0] == "half" else 1
     if words[i] in _PARTS:
-        value = _WORDS.get(words[0], 1.0) * _PARTS[words[i]]
+        value = NUMBER_WORDS.get(words[0], 1.0) * _PARTS[words[i]]
         i += 1
         i += words[i] == "of"
         i += words[i] in ("a", "an", *_SIGNS)
@@ -371,13 +359,13 @@ def _part(words: Sequence[str]) -> tuple[float, int] | None:
 
 def _spelled(words: Sequence[str]) -> tuple[float, int]:
     """A number in words, such as "one hundred and five", and how many tokens it takes."""
-    total, part, i = 0.0, _WORDS[words[0]], 1
+    total, part, i = 0.0, NUMBER_WORDS[words[0]], 1
     while True:
         step = i + (words[i] in _SIGNS or (words[i] == "and" and words[i - 1] in ("hundred", "thousand")))
-        if words[step] in _WORDS and (
-            part % 100 == 0 or (part >= 20 and part % 10 == 0 and _WORDS[words[step]] < 10)
+        if words[step] in NUMBER_WORDS and (
+            part % 100 == 0 or (part >= 20 and part % 10 == 0 and NUMBER_WORDS[words[step]] < 10)
         ):
-            part, i = part + _WORDS[words[step]], step + 1
+            part, i = part + NUMBER_WORDS[words[step]], step + 1
         elif words[i] in _SCALES and len(words[i]) > 2:
             scale = _SCALES[words[i]]
             if scale == 100.0:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.text.lexicon import COMMON_ENGLISH
+from sage_core.text.keywords import stem_list
+from sage_core.text.lexicon import names
 from sage_core.text.spans import Span
 from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
-from sage_core.verify.passages import (
-    ParsedPassages,
-    Sentence,
-    exact_tokens,
-    exact_words,
-    without_other_codes,
-)
+from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
 from sage_core.verify.quantities import missing, quantities
-from sage_core.verify.words import DATES, stem_list
 
 # Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
@@ -37,11 +30,9 @@ VERBATIM_REASON = "word for word in the passages"
 _IN_ROW = 0.9  # Least of one that the row of a table that it names says.
 ROW_REASON = "as its row of the table says"
 _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
-_OTHER_CODE = 0.3  # Most of one that they say of another code: it may still hold for this one.
 _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
-_NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _UNLIKE = threshold("supported_from") - 0.01  # Most of one that may say more than its evidence.
 NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
 """What rules see, in the order of `support_features`, behind its six counts."""
@@ -73,29 +64,26 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     own = stem_list(text)
     if len(text.split()) > _LONGEST_CLAIM or not own:
         return None
-    # Of "error E22" only what is said of E22 is evidence, though E17 may share all other words.
-    about = without_other_codes(text, material)
-    sentences = find_evidence(own, about)
+    sentences = find_evidence(own, material)
+    near = [s for s in sentences if 3 * len(s.words & {*own}) >= len({*own})] or sentences[:1]
     place: tuple[int | None, Span | None] = (
         (sentences[0].passage, sentences[0].span) if sentences else (None, None)
     )
-    other, in_row = find_contradiction(text, about)
+    other, in_row = find_contradiction(text, material)
     verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
-    values = support_features(text, own, about, contradicted=other is not None, verbatim=verbatim)
+    values = support_features(text, own, material, contradicted=other is not None, verbatim=verbatim)
     # The first rule that holds bounds the probability and gives the reason.
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
     if verbatim:
         reason, least = VERBATIM_REASON, VERBATIM
     elif _false_quotation(text, material):
         reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
-    elif about is not material and _most_held(own, material) > _most_held(own, about):
-        reason, most = "the passages say it of another code", _OTHER_CODE
     elif other is not None:
-        reason, most, instead = other.reason(about), CONTRADICTED, other.instead
+        reason, most, instead = other.reason(material), CONTRADICTED, other.instead
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
-    elif why := unlike(text, own, sentences, material) or unanchored(text, sentences):
+    elif why := unlike(text, own, near) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
     claim = Claim(span, text, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 30 ms a claim.
@@ -144,8 +132,7 @@ def support_features(
             held |= words & other.words if other.passage == sentence.passage else set()
         near = max(near, len(held))
     pairs = set(itertools.pairwise(own))
-    # Not the first letter: every sentence has a capital there.
-    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH - DATES
+    named = {name.lower() for name in names(text)}
     share = len(words & material.words) / len(words)
     claimed = quantities(text)
     absent = missing(claimed, (q for s in sentences for q in quantities(s.text)))
@@ -155,18 +142,13 @@ def support_features(
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
         absent_share if any(c.isdecimal() for c in text) else 0.0,
-        sum(n.removesuffix("s") not in material.lower for n in names) / max(1, len(names)),
+        sum(n.removesuffix("s") not in material.lower for n in named) / max(1, len(named)),
         min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
         absent_share,
         float(absent > 0),
         float(contradicted),
         float(verbatim),
     ]
-
-
-def _most_held(own: Sequence[str], material: ParsedPassages) -> int:
-    """Most of a claim's words that one sentence holds."""
-    return max((len(s.words.intersection(own)) for s in material.sentences), default=0)
 
 
 def _why(values: Sequence[float]) -> str:
