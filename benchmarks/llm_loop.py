@@ -54,7 +54,7 @@ ROWS: dict[str, dict[str, Any] | None] = {
     "critic llm": {},
 }
 BESIDES: dict[str, dict[str, dict[str, Any]]] = {
-    "unanswerable": {"one round, empty_below=None": {"feedback": "off", "empty_below": None}},
+    "unanswerable": {"one round, empty_below=None": {"feedback": "off"}},
 }
 """Rows of one set only."""
 

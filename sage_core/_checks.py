@@ -115,30 +115,8 @@ def checked_options(options: object) -> tuple[str, ...] | None:
     return tuple(options) or None
 
 
-# The paper's own settings are no arguments of the frameworks' classes: the core's objects have them.
-_PAPER = {
-    "gradient": "a setting of the paper's: selection=SelectionConfig(gradient=...) of sage_core.selection",
-    "policy": "a setting of the paper's: loop=FeedbackConfig(policy=...) of sage_core.feedback",
-    "strategy": "a setting of the paper's: segmenter=Segmenter(strategy=...) of sage_core.segmentation",
-    "coarse_tokens": "a setting of the paper's: segmenter=Segmenter(coarse_tokens=...) of "
-    "sage_core.segmentation",
-}
-
-
-def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None = None) -> str:
-    """What to say after "there is no argument ``name``": advice of our own, else the nearest known name.
-
-    Args:
-        name: What was given.
-        known: What there is.
-        advice: From names of other libraries to what to do instead.
-
-    Returns:
-        Words that begin with ``": "`` or ``"; "``; empty where nothing is near.
-    """
-    advice = {**_PAPER, **(advice or {})}
-    if name in advice:
-        return f": {advice[name]}"
+def near_match(name: str, known: Iterable[str]) -> str:
+    """What to say after "there is no argument ``name``": the nearest known name; empty if none is near."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

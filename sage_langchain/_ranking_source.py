@@ -39,30 +39,35 @@ class RankingSource:
 
     def selecting(self, feedback: FeedbackConfig, documents: Sequence[Document]) -> FeedbackConfig:
         """The loop's settings with this retriever's selection of these documents."""
-        selection = self.compressor.denying(documents).selection
+        selection = self.compressor.denying(documents).limits
         if self.exact is not None:
             selection = replace(selection, min_k=self.exact, max_k=self.exact)
         return replace(feedback, selection=selection)
 
 
-def as_sage_retriever(value: Any, selection: SelectionConfig | None = None) -> Any:
-    """``value`` where a `SageRetriever` is in it, else a `SageRetriever` around it.
+def as_sage_retriever(
+    value: Any, selection: SelectionConfig | None = None, max_context_tokens: int | None = None
+) -> Any:
+    """``value`` if a `SageRetriever` is in it, else a `SageRetriever` around it.
 
     Args:
         value: Any retriever, or a vector store.
-        selection: Settings for the new one's compressor.
+        selection: How many documents the new one keeps.
+        max_context_tokens: Most tokens that it keeps.
 
     Raises:
-        InputError: For such settings beside a `SageRetriever`, which has them in its compressor.
+        InputError: For one of these beside a `SageRetriever`, which has them in its compressor.
     """
     if not isinstance(value, VectorStore) and _find(value, None)[0] is not None:
-        if selection is not None:
+        if selection is not None or max_context_tokens is not None:
             raise InputError(
                 "the retriever is a SageRetriever: say how to select in its compressor, "
-                "SageRetriever(base_compressor=SageCompressor(min_k=...), ...)"
+                "SageRetriever(base_compressor=SageCompressor(selection=...), ...)"
             )
         return value
-    compressor = SageCompressor(selection=selection if selection is not None else SelectionConfig())
+    compressor = SageCompressor(
+        selection=selection or SelectionConfig(), max_context_tokens=max_context_tokens
+    )
     if isinstance(value, VectorStore):
         return SageRetriever.from_vectorstore(value, base_compressor=compressor)
     return SageRetriever(base_retriever=value, base_compressor=compressor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -30,15 +30,11 @@ Instance = Annotated[T, GetPydanticSchema(lambda source, _: core_schema.is_insta
 class CheckedModel(BaseModel):
     """A model with errors in a line, whose copies with changes are checked as if made anew."""
 
-    # Arguments besides the fields.
-    _more_arguments: ClassVar[tuple[str, ...]] = ()
-
     def __init__(self, *args: Any, **fields: Any) -> None:
         try:
             super().__init__(*args, **fields)
         except ValidationError as error:
-            known = [*type(self).model_fields, *self._more_arguments]
-            raise refused(type(self).__name__, error.errors(), known) from None
+            raise refused(type(self).__name__, error.errors(), type(self).model_fields) from None
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Without the settings that are as by default."""

@@ -25,12 +25,10 @@ from pydantic import (
 )
 from typing_extensions import Self
 
-from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Veto
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
-from sage_core.feedback.types import LOOP_SETTINGS
-from sage_core.selection import SelectionConfig, SelectionSettings
+from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._runnables import CheckedModel, Instance, query_of
@@ -79,7 +77,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         >>> embedding = DeterministicFakeEmbedding(size=8)
         >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
         >>> llm = FakeListChatModel(responses=["At seven."])
-        >>> SageChain(llm=llm, retriever=store.as_retriever(), max_rounds=1).invoke("When?")["answer"]
+        >>> create_sage_chain(llm, store).invoke("When?")["answer"]
         'At seven.'
 
     Attributes:
@@ -97,17 +95,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         document_prompt: How a document appears in the context; None shows its text under a line with its
             ``title``, the headings of its ``header_path``, and its ``source`` where titles do not differ.
         document_separator: Between documents, with ``prompt``.
-        loop: Settings of the loop but for its selection, which is the retriever's. The following are those of
-            its fields that are changed most: None leaves them to it.
-        accept_score: An answer graded at least this is returned at once (paper: fs).
-        max_rounds: Most rounds of answer and grade.
-        max_calls: Most LLM calls; 1 answers without a grade.
-        max_llm_tokens: Most tokens over all calls.
-        no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
-            grade; with a prompt of your own, the sentence that it agrees on.
-        veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
-        correct: Also correct the numbers of documents in the answer; see `FeedbackConfig`.
-        counter: Token counter for estimates, where a model does not report its usage.
+        loop: Limits of the loop, such as ``FeedbackConfig(max_rounds=2)``, but for its selection, which is
+            the retriever's. With a prompt of your own, ``no_answer`` has the sentence that it agrees on.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -120,14 +109,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     document_prompt: Prompt | None = Field(default=None, repr=False)
     document_separator: str = "\n\n"
     loop: Instance[FeedbackConfig] = Field(default=DEFAULT_FEEDBACK, repr=False)
-    accept_score: float | None = None
-    max_rounds: int | None = None
-    max_calls: int | None = None
-    max_llm_tokens: int | None = None
-    no_answer: tuple[str, ...] | None = None
-    veto: Veto | None = None
-    correct: bool | None = None
-    counter: str = "bert"
 
     @model_validator(mode="before")
     @classmethod
@@ -143,11 +124,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         _check_model(value)
         return coerce_to_runnable(value) if callable(value) and not isinstance(value, Runnable) else value
 
-    @field_validator("no_answer", mode="before")
-    @classmethod
-    def _one_or_more(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
-
     @field_validator("retriever", mode="before")
     @classmethod
     def _wrap(cls, value: Any) -> Any:
@@ -156,7 +132,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="after")
     def _check(self) -> Self:
         # Before any question is asked.
-        self._feedback()  # checks its settings
         if self.loop.selection != SelectionConfig():
             raise InputError("the selection of a loop is the retriever's: create_sage_chain takes selection=")
         check_when_built(self.retriever)
@@ -171,29 +146,19 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
                 raise InputError(f"the prompt lacks {{{', '.join(sorted(missing))}}}")
         return self
 
-    def _feedback(self) -> FeedbackConfig:
-        """The loop's settings but for the selection, which is the retriever's."""
-        # None is "not given": the loop's own value stands.
-        settings = {name: getattr(self, name) for name in LOOP_SETTINGS}
-        return replace(self.loop, **{name: value for name, value in settings.items() if value is not None})
-
     def _critic(self) -> Critic:
-        return Critic(
-            self.critic or self.llm,
-            self.critic_method,
-            get_counter(self.counter),
-        )
+        return Critic(self.critic or self.llm, self.critic_method, get_counter("bert"))
 
     def _parts(self) -> Parts:
         return Parts(
             llm=self.llm,
             retriever=self.retriever,
             critic=self._critic(),
-            feedback=self._feedback(),
+            feedback=self.loop,
             prompt=self.prompt,
             document_prompt=self.document_prompt,
             separator=self.document_separator,
-            counter=get_counter(self.counter),
+            counter=get_counter("bert"),
         )
 
     @property
@@ -282,7 +247,17 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
 
 def create_sage_chain(
-    llm: LanguageModelLike, retriever: Any, prompt: BasePromptTemplate[Any] | None = None, **settings: Any
+    llm: LanguageModelLike,
+    retriever: Any,
+    prompt: BasePromptTemplate[Any] | None = None,
+    *,
+    critic: Any = None,
+    critic_method: CriticMethod = "auto",
+    document_prompt: BasePromptTemplate[Any] | None = None,
+    document_separator: str = "\n\n",
+    loop: FeedbackConfig = DEFAULT_FEEDBACK,
+    selection: SelectionConfig | None = None,
+    max_context_tokens: int | None = None,
 ) -> SageChain:
     """A `SageChain`: the counterpart of LangChain's `create_retrieval_chain`.
 
@@ -290,23 +265,28 @@ def create_sage_chain(
         llm: Writes the answers, and grades them unless ``critic`` is given.
         retriever: Any retriever, or a vector store.
         prompt: With ``{context}`` and ``{input}``; None takes the library's.
-        **settings: The fields of `SageChain`; and for a retriever that does not select yet ``selection``, a
-            `SelectionConfig`, or its fields.
+        critic: See `SageChain`, and so the next four.
+        critic_method: How the critic replies.
+        document_prompt: How a document appears in the context.
+        document_separator: Between documents, with ``prompt``.
+        loop: Limits of the loop.
+        selection: How much of the candidates is shown at first; a `SageRetriever` has its own.
+        max_context_tokens: Most tokens shown, in whole documents and at least one; likewise.
 
     Raises:
-        InputError: If the two are swapped, the model is a name, there is no such setting, or the retriever
-            has settings of its own for the selection.
+        InputError: If the two are swapped, the model is a name, or the retriever has a selection of its own.
     """
     _check_model(llm)
-    # Taken out of the settings, which hold only the chain's own fields from here on.
-    selection = SelectionConfig.from_keywords(settings)
-    for name in settings:
-        if name not in SageChain.model_fields:
-            near = near_match(name, [*SageChain.model_fields, *SelectionSettings.__annotations__])
-            raise InputError(f"create_sage_chain has no setting {name!r}{near}")
-    if selection is not None:
-        retriever = as_sage_retriever(retriever, selection)
-    return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
+    return SageChain(
+        llm=llm,
+        retriever=as_sage_retriever(retriever, selection, max_context_tokens),
+        prompt=prompt,
+        critic=critic,
+        critic_method=critic_method,
+        document_prompt=document_prompt,
+        document_separator=document_separator,
+        loop=loop,
+    )
 
 
 def _inputs(value: Any) -> dict[str, Any]:

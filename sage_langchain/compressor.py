@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
@@ -38,7 +38,6 @@ from sage_core.selection import (
     ScaleName,
     Selection,
     SelectionConfig,
-    SelectionSettings,
     finite_score,
     rank_order,
     read_scores,
@@ -79,7 +78,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         >>> from langchain_core.documents import Document
         >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
         >>> documents = [Document(t, metadata={"score": s}) for t, s in scored.items()]
-        >>> sage = SageCompressor(score_key="score", scale="probability", min_k=1, rule="gradient")
+        >>> paper = SelectionConfig(rule="gradient", min_k=1)
+        >>> sage = SageCompressor(score_key="score", scale="probability", selection=paper)
         >>> [found.page_content for found in sage.compress_documents(documents, "Why?")]
         ['a', 'b']
 
@@ -101,16 +101,11 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             distances, others are told by their range; what was found is in ``metadata["relevance_scale"]``.
             For ``score_key`` and compressors the default is ``"probability"``, for ``reranker=None`` without
             a ``score_key`` ``"auto"``. Others know their own.
-        neighbors: Let documents vouch for those beside them in their ``source``, found by ``start_index`` in
-            the metadata (`SageTextSplitter` writes it with ``add_start_index=True``). None: where a reranker
-            gives the scores; scores under ``score_key`` have mostly been through this already.
-        links: Let the question and the best documents vouch for those of a ``source`` that they name by its
-            ``title`` or file's name. A compressor cannot fetch what the search did not find: a
-            `SageRetriever` made by ``from_vectorstore`` does. None: where a reranker gives the scores.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        selection: How many to keep, a `SelectionConfig`. Its fields can be given in its place, or beside it:
-            ``SageCompressor(min_k=3)``.
+        selection: How many to keep, a `SelectionConfig`.
+        max_context_tokens: Most tokens to keep, in whole documents and at least one; None: as the selection
+            says.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -119,28 +114,25 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     score_key: str | None = None
     search_score_key: str | None = None
     scale: ScaleName | None = None
-    neighbors: bool | None = None
-    links: bool | None = None
     select: bool = True
     top_n: int | None = None
     selection: Instance[SelectionConfig] = Field(default_factory=SelectionConfig, repr=False)
-
-    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionSettings.__annotations__)
+    max_context_tokens: int | None = Field(default=None, gt=0)
 
     # Kept, because it warns once.
     _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
-    def _expand(cls, data: Any) -> Any:
-        """Settings of the selection as one `SelectionConfig`; a ``score_key`` stands for no reranker."""
-        if not isinstance(data, dict):
-            return data
-        rest = dict(data)
-        if rest.get("score_key") is not None:
-            rest.setdefault("reranker", None)
-        selection = SelectionConfig.from_keywords(rest)
-        return rest if selection is None else {**rest, "selection": selection}
+    def _scored_before(cls, data: Any) -> Any:
+        """A ``score_key`` stands for no reranker."""
+        scored = isinstance(data, dict) and data.get("score_key") is not None
+        return {"reranker": None, **data} if scored else data
+
+    @property
+    def limits(self) -> SelectionConfig:
+        """How many documents to keep, within ``max_context_tokens``."""
+        return self.selection.limited(self.max_context_tokens)
 
     def never_empty(self) -> SageCompressor:
         """The same, for documents whose probabilities are no opinion that nothing is relevant.
@@ -161,7 +153,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     def _check(self) -> Self:
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
-        selection = self.selection
+        selection = self.limits
         if self.top_n is not None and (selection.min_k or selection.max_k or selection.min_context_tokens):
             raise InputError(
                 "top_n keeps exactly so many documents: leave out min_k, max_k and min_context_tokens"
@@ -314,7 +306,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             exact = max(len(scores), 1)
         if exact is not None:
             return select(scores, scale=scale, min_k=exact, max_k=exact)
-        selection = self.selection
+        selection = self.limits
         tokens = None
         if texts is not None and selection.counts_tokens:
             tokens = get_counter("bert").count_many(texts)
@@ -364,16 +356,10 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         source = f"scores of {self._scorer().name}" if reranked else f"metadata[{self._key!r}]"
         read = read_scores(scores, said, ordered=ordered, source=source)
         documents = [without_header(document) for document in documents]
-        final = vouched(
-            question,
-            read.scores,
-            read.scale,
-            reranked=reranked,
-            neighbors=self.neighbors,
-            named=self.links,
-            links=lambda: link([place_of(d) for d in documents]),
-            titled=lambda: [titled(d) for d in documents],
-        )
+        final = read.scores
+        if reranked:
+            links, about = link([place_of(d) for d in documents]), [titled(d) for d in documents]
+            final = vouched(question, final, read.scale, links, about)
         different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,15 +19,15 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
-from sage_core.ranking.named import HYBRID, NONE
-from sage_core.selection import SelectionSettings
+from sage_core.ranking.named import HYBRID
+from sage_core.selection import SelectionConfig
 from sage_langchain._private import show_reranking, tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import (
@@ -62,9 +62,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
             do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever (such as
             `create_history_aware_retriever` makes) is given the whole mapping where there is one, the others
             the question. Documents are always ranked for the question.
-        base_compressor: What reranks and selects; any LangChain compressor will do. In its place the
-            settings of a `SageCompressor` can be given here: ``reranker``, ``min_k`` and the others, or
-            ``selection=SelectionConfig(...)``.
+        base_compressor: What reranks and selects: a `SageCompressor`, or any LangChain compressor.
         scores: Whether the documents selected have their scores in the metadata. False for what compares
             whole documents (RAG fusion, `MultiQueryRetriever`), to which a passage with another score is
             another one. Candidates (``select=False``) always have them.
@@ -78,11 +76,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    _more_arguments: ClassVar[tuple[str, ...]] = (
-        *SageCompressor.model_fields,
-        *SelectionSettings.__annotations__,
-    )
 
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
@@ -100,21 +93,24 @@ class SageRetriever(CheckedModel, BaseRetriever):
         *,
         candidates: int = CANDIDATES,
         filter: Any = None,  # noqa: A002  # LangChain's name
-        search_kwargs: dict[str, Any] | None = None,
-        words: Literal["auto", "off"] = "auto",
-        documents: Sequence[Document] | None = None,
+        search_kwargs: Mapping[str, Any] | None = None,
+        k: int | None = None,
+        reranker: Any = HYBRID,
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
+        base_compressor: BaseDocumentCompressor | None = None,
+        words: Literal["auto", "off"] | Sequence[Document] = "auto",
         words_path: Path | str | None = None,
-        links: bool = True,
-        similarity: Callable[[float], float] | None = None,
-        score_key: str = "score",
-        distance_key: str = "distance",
-        **kwargs: Any,
+        select: bool = True,
+        scores: bool = True,
+        prepend_header: bool = False,
     ) -> Self:
         """A retriever over a vector store: candidates from vector and keyword search, as `Sage` finds them.
 
         Words are searched in the documents of the store where it gives them back: `InMemoryVectorStore`,
         Chroma, FAISS; their index follows the store. `words_from` says what is searched. A ``filter``
-        holds for both searches.
+        holds for both searches. The similarity of each is noted under ``metadata["score"]``, for the
+        reranker; with ``reranker=None`` documents are selected on it.
 
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
@@ -122,88 +118,64 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 up to half as many more.
             filter: Which documents may be returned, in the form that the store takes.
             search_kwargs: Passed to every search; ``k`` in it is that of the class.
-            words: ``"auto"``: keyword search where there is a way. ``"off"``: vector search alone.
-            documents: The documents to search by keyword, for a store that does not give them back.
+            k: Return exactly so many.
+            reranker: See `SageCompressor`.
+            selection: How many to keep.
+            max_context_tokens: Most tokens to keep, in whole documents and at least one.
+            base_compressor: In the place of these three and ``select``: a `SageCompressor`, or any other.
+            words: ``"auto"``: keyword search if there is a way. ``"off"``: vector search alone. Or the
+                documents to search by keyword, for a store that does not give them back.
             words_path: A file that keeps the keyword index; None for memory.
-            links: Fetch the beginnings of sources that the question or the best candidates name by title or
-                file, and let who named them vouch for them. Where words are searched.
-            similarity: From the store's raw score to a similarity; None takes the store's own.
-            score_key: Metadata key for the store's similarity. It is noted there, for the reranker; with
-                ``reranker=None`` documents are selected on it.
-            distance_key: Metadata key for its raw distance, where it reports one.
-            **kwargs: Passed to the class, such as ``base_compressor``, ``min_k`` or ``k``.
+            select: False returns all candidates, reranked.
+            scores: See the class.
+            prepend_header: See the class.
 
         Raises:
-            InputError: For what is no vector store; for ``scale`` without a reranker that takes it.
+            InputError: For what is no vector store, or a selection beside a compressor.
         """
-        if "scale" in kwargs and kwargs.get("reranker", HYBRID) in (None, HYBRID, NONE):
-            raise InputError(
-                f"score_key={score_key!r} is where the similarity of the search is noted here, on the cosine "
-                "scale, and scale says nothing of it: leave scale out, with reranker=None to select on the "
-                "similarity. To select on scores of another kind, "
-                "SageRetriever(base_retriever=..., base_compressor=SageCompressor(score_key=..., scale=...))"
-            )
         if not isinstance(vectorstore, VectorStore):
             raise InputError(
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
             )
+        if base_compressor is None:
+            base_compressor = SageCompressor(
+                reranker=reranker,
+                selection=selection or SelectionConfig(),
+                max_context_tokens=max_context_tokens,
+                select=select,
+            )
+        elif reranker != HYBRID or selection is not None or max_context_tokens is not None or not select:
+            raise InputError("reranker, selection, max_context_tokens, select go into the base_compressor")
         # A copy: keys are taken out below, and the dict is the caller's.
         limits = dict(search_kwargs or {})
-        if "score_threshold" in limits or "score_threshold" in kwargs:
+        if "score_threshold" in limits:
             raise InputError(
-                "score_threshold is for similarities: rule=Threshold(0.5) of sage_core.selection goes by the "
-                "probability of the reranker, with reranker=None by the store's similarity"
+                "score_threshold: use SelectionConfig(rule=Threshold(...)) of sage_core.selection"
             )
-        given = {"filter": filter, "k": kwargs.get("k")}
+        given = {"filter": filter, "k": k}
         if twice := [name for name, value in given.items() if value is not None and name in limits]:
             raise InputError(f"{', '.join(twice)}: give it directly or in search_kwargs, not both")
         if filter is not None:
             limits["filter"] = filter
-        if "k" in limits:
-            kwargs["k"] = limits.pop("k")
+        k = limits.pop("k", k)
         search = CandidateSearch(
             vectorstore=vectorstore,
             k=candidates,
             search_kwargs=limits,
-            words=words,
-            documents=None if documents is None else list(documents),
+            words=words if isinstance(words, str) else list(words),
             words_path=words_path,
-            links=links,
-            similarity=similarity,
-            score_key=score_key,
-            distance_key=distance_key,
         )
-        if not links and "base_compressor" not in kwargs:
-            kwargs["links"] = False
-        retriever = cls(base_retriever=search, **kwargs)
-        compressor = retriever.base_compressor
-        if isinstance(compressor, SageCompressor) and compressor.search_score_key is None:
+        if isinstance(base_compressor, SageCompressor) and base_compressor.search_score_key is None:
             # A copy: the caller's may serve other retrievers.
-            retriever.base_compressor = compressor.model_copy(update={"search_score_key": score_key})
-        return retriever
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand(cls, data: Any) -> Any:
-        """Settings of a compressor stand for a `SageCompressor` with them."""
-        if not isinstance(data, dict):
-            return data
-        if "search_type" in data:
-            raise InputError(
-                "there is no search_type: candidates are reranked and selected. For a search of another kind "
-                "give its retriever, SageRetriever(base_retriever=store.as_retriever(search_type='mmr', "
-                "search_kwargs={'k': 30}))"
-            )
-        # A name that both have is the retriever's: `scores`, `k`.
-        known = {*cls._more_arguments} - set(cls.model_fields)
-        settings = {name: value for name, value in data.items() if name in known}
-        if not settings:
-            return data
-        if "base_compressor" in data:
-            raise InputError(f"{', '.join(sorted(settings))} go into the base_compressor that is given")
-        rest = {name: value for name, value in data.items() if name not in known}
-        return {**rest, "base_compressor": SageCompressor(**settings)}
+            base_compressor = base_compressor.model_copy(update={"search_score_key": search.score_key})
+        return cls(
+            base_retriever=search,
+            base_compressor=base_compressor,
+            k=k,
+            scores=scores,
+            prepend_header=prepend_header,
+        )
 
     @field_validator("base_retriever", mode="before")
     @classmethod

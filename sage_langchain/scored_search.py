@@ -166,15 +166,13 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     """Candidates of `SageRetriever`: by vector and keyword search, with neighbors of the best.
 
     Attributes:
-        words: ``"auto"``: keyword search where the store can be read, or ``documents`` are given.
-        documents: What is searched by keyword, for a store that cannot be read.
+        words: ``"auto"``: keyword search if the store can be read. ``"off"``: none. Or the documents that are
+            searched by keyword, for a store that cannot be read.
         words_path: A file that keeps the keyword index; None for memory.
     """
 
-    words: Literal["auto", "off"] = "auto"
-    documents: list[Document] | None = Field(default=None, repr=False)
+    words: Literal["auto", "off"] | list[Document] = Field(default="auto", repr=False)
     words_path: Path | str | None = None
-    links: bool = True
 
     _store: ReadableStore | None = PrivateAttr(default=None)
     _search: WordSearch[Document] | None = PrivateAttr(default=None)
@@ -183,8 +181,8 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         self._store = readable(self.vectorstore)
-        if self.words == "auto":
-            searched = self._store if self.documents is None else GivenDocuments(self.documents, self._store)
+        if self.words != "off":
+            searched = self._store if self.words == "auto" else GivenDocuments(self.words, self._store)
             self._search = None if searched is None else WordSearch(searched, entry, self.words_path)
         return self
 
@@ -229,7 +227,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
             scores=raw_scores,
             similarities=lambda raw: [None if s is None else float(read.convert(s)) for s in raw],
         )
-        if self.links and search is not None:
+        if search is not None:
             hits = join_named(
                 query,
                 hits,
@@ -257,7 +255,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
 
     def names_in(self, documents: Sequence[Document]) -> list[dict[str, str]]:
         """The sources that each of these documents names; see `sage_core.ranking.names_in`."""
-        if not self.links or self._search is None:
+        if self._search is None:
             return [{} for _ in documents]
         names = names_in([titled(without_header(d)) for d in documents], self._search.index)
         limits = self._arguments(None, {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_text_splitters import TextSplitter
 
-from sage_core._checks import near_match
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, with_header
@@ -32,24 +30,6 @@ if TYPE_CHECKING:
     from sage_core.text.sentences import SentenceSplitter
 
 CHARACTERS = CallableCounter(len, "chars")
-
-# Arguments of the splitters that this one replaces -> what to do instead.
-_ADVICE = {
-    "separators": "sentences and blank lines are found by the segmenter; leave it out",
-    "separator": "sentences and blank lines are found by the segmenter; leave it out",
-    "is_separator_regex": "sentences are found by the segmenter; leave it out",
-    "embeddings": "the segmenter has a model of its own (`model`)",
-    "buffer_size": "the segmenter compares sentences itself; leave it out",
-    "breakpoint_threshold_type": "use `threshold`, a probability from 0 to 1",
-    "breakpoint_threshold_amount": "use `threshold`, a probability from 0 to 1",
-    "number_of_chunks": "the number follows from the text; bound sizes by `chunk_size`, `min_chunk_size`",
-    "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
-    "max_tokens": "use `chunk_size`, which counts characters unless `length_function` counts tokens",
-    "min_tokens": "use `min_chunk_size`",
-    "tokenizer": "use SageTextSplitter.from_huggingface_tokenizer(tokenizer)",
-    "counter": "use `length_function`, a function from a text to its length",
-    "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
-}
 
 # What the splitter calls a segmenter's settings.
 _SIZES = ("target_tokens", "max_tokens", "min_tokens")
@@ -109,7 +89,6 @@ class SageTextSplitter(TextSplitter):
 
     Raises:
         InputError: For settings out of range (it is a ValueError too).
-        TypeError: For an argument that it does not have.
     """
 
     def __init__(
@@ -131,13 +110,8 @@ class SageTextSplitter(TextSplitter):
         model: str | BoundaryModel = "default",
         sentences: SentenceSplitter | None = None,
         segmenter: Segmenter | None = None,
-        **unknown: Any,
     ) -> None:
         from sage_core.segmentation import Segmenter
-
-        for name in unknown:
-            hint = near_match(name, _ARGUMENTS, _ADVICE)
-            raise TypeError(f"SageTextSplitter() got an unexpected keyword argument {name!r}{hint}")
 
         if chunk_overlap:
             warnings.warn(
@@ -459,6 +433,3 @@ class TiktokenLength:
         return len(
             self._encoding.encode(text, allowed_special=self._allowed, disallowed_special=self._disallowed)
         )
-
-
-_ARGUMENTS = frozenset(inspect.signature(SageTextSplitter.__init__).parameters) - {"self", "unknown"}

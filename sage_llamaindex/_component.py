@@ -1,4 +1,4 @@
-"""What our pydantic components share: pickling without loss, saved functions, arguments never dropped."""
+"""What our pydantic components share: pickling without loss, saved functions, errors in a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import core_schema
 from typing_extensions import Self
 
-from sage_core._checks import checked_copy, near_match, refused
+from sage_core._checks import checked_copy, refused
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 
@@ -33,17 +33,13 @@ class SageComponent(BaseComponent):
 
     LlamaIndex's own `BaseComponent` deletes what cannot be pickled, from the live object too, and drops
     unknown arguments in silence. Here a pickle holds every field or fails, and an unknown argument is an
-    error with advice.
+    error.
     """
 
     # Never written: the callback manager belongs to the process.
     _process_fields: ClassVar[frozenset[str]] = frozenset({"callback_manager"})
     # Names that appear in `to_dict` but are no arguments.
     _derived: ClassVar[frozenset[str]] = frozenset({"class_name"})
-    # Arguments that `_expanded` puts into a field.
-    _more_arguments: ClassVar[tuple[str, ...]] = ()
-    # Arguments of the stock class that ours replaces -> what to do instead.
-    _advice: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **fields: Any) -> None:
         try:
@@ -53,29 +49,15 @@ class SageComponent(BaseComponent):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_arguments(cls, data: Any) -> Any:
-        """Drop what `to_dict` adds; refuse what is not an argument."""
+    def _without_derived(cls, data: Any) -> Any:
+        """Drop what `to_dict` adds."""
         if not isinstance(data, dict):  # assignment to a field: pydantic passes the object
             return data
-        arguments = cls._expanded({name: value for name, value in data.items() if name not in cls._derived})
-        for name in arguments:
-            if name not in cls.model_fields:
-                raise InputError(f"{cls.__name__} has no argument {name!r}{cls._hint(name)}")
-        return arguments
-
-    @classmethod
-    def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, with those that stand for several in their parts."""
-        return data
+        return {name: value for name, value in data.items() if name not in cls._derived}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed, which are checked and take effect, as in the constructor."""
         return checked_copy(self, update or {}, deep)
-
-    @classmethod
-    def _hint(cls, name: str) -> str:
-        known = sorted({*cls.model_fields, *cls._more_arguments})
-        return near_match(name, known, cls._advice) or f"; it has {', '.join(known)}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; one that is refused leaves the object as it was, which pydantic does not see to."""
@@ -157,7 +139,11 @@ def write_id_func(function: Callable[..., str]) -> dict[str, str]:
 
 
 def _read_selection(value: Any) -> SelectionConfig:
-    return SelectionConfig.from_keywords({"selection": value}) or SelectionConfig()
+    if isinstance(value, Mapping):  # saved by `to_dict`
+        return SelectionConfig.from_dict(value)
+    if not isinstance(value, SelectionConfig | None):
+        raise InputError(f"selection is a SelectionConfig, not {value!r}")
+    return value or SelectionConfig()
 
 
 # pydantic would make a schema of the dataclass, and cannot tell what a rule is.

@@ -100,16 +100,15 @@ class LLMCritic(Critic):
 
     Args:
         llm: Any LlamaIndex LLM. Of a structured LLM, the plain one inside.
-        template: A prompt with the fields ``question``, ``context`` and ``answer``.
 
     Raises:
-        InputError: For a template without one of them, here and in ``update_prompts``.
+        InputError: In ``update_prompts``, for a template without ``question``, ``context`` or ``answer``.
     """
 
-    def __init__(self, llm: LLM, template: BasePromptTemplate | None = None) -> None:
+    def __init__(self, llm: LLM) -> None:
         # A structured LLM would answer in the user's own schema, not with a grade.
         self._llm = llm.llm if isinstance(llm, StructuredLLM) else llm
-        self._template = critic_template() if template is None else _checked(template)
+        self._template = critic_template()
 
     def judge(self, case: Case) -> Graded:
         return parse_verdict(self._llm.predict(self._template, **_fields(case))), None
@@ -220,22 +219,19 @@ class CoreCritic(Critic):
         return await self._judge.ajudge(case.question, case.context, case.answer)
 
 
-def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, accept_score: float) -> Critic:
+def make_critic(critic: Any, llm: LLM, accept_score: float) -> Critic:
     """The critic for what the user gave.
 
     Args:
         critic: An LLM, an evaluator, a judge of the core, a `Critic`, or None for ``llm``.
         llm: The LLM that answers.
-        template: The user's own prompt for an LLM critic.
         accept_score: Grade at which an answer is accepted.
 
     Raises:
-        InputError: For anything else, or a template that would not be used.
+        InputError: For anything else.
     """
     if critic is None or isinstance(critic, LLM):
-        return LLMCritic(critic or llm, template)
-    if template is not None:
-        raise InputError("critic_template is for an LLM as critic; update an evaluator's own prompts instead")
+        return LLMCritic(critic or llm)
     if isinstance(critic, Critic):
         return critic
     if isinstance(critic, BaseEvaluator):

@@ -56,6 +56,7 @@ logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
 RESULT = "_sage_feedback"
+SUMMARY = "sage"
 # Their answers do not come from an LLM that reads the nodes: other nodes would change nothing.
 WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
 
@@ -70,7 +71,6 @@ class Parts:
         synthesizer: Answers.
         critic: Grades.
         grade_last: Only grade the one answer, after it has been streamed.
-        trace_key: Where the summary goes in the response's metadata; None for nowhere.
     """
 
     sage: SageNodePostprocessor
@@ -78,7 +78,6 @@ class Parts:
     synthesizer: BaseSynthesizer
     critic: Critic
     grade_last: bool
-    trace_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class SageQuestion(Question[NodeWithScore]):
         ranking = self._ranking
         # Called for its span alone: the loop has made the selection already.
         self.select(self._round + 1, ranking.scale, ranking.scores, selection)
-        nodes = self._parts.sage.pick(ranking, selection)
+        nodes = ranking.pick(selection)
         return (yield from Call(self.answer, self.aanswer, self._round, nodes))
 
     @dispatcher.span
@@ -297,8 +296,7 @@ class SageQuestion(Question[NodeWithScore]):
         # Not in the metadata: those are copied into prompts and stores, and a trace is large.
         vars(response)[RESULT] = result
         comment = self.feedback(result.to_dict(), summary(result))
-        if self._parts.trace_key is not None:
-            response.metadata = {**(response.metadata or {}), self._parts.trace_key: comment}
+        response.metadata = {**(response.metadata or {}), SUMMARY: comment}
         return response
 
     @dispatcher.span

@@ -7,7 +7,7 @@ import copy
 import logging
 import pickle
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -153,22 +153,6 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     _saved_fingerprint: str | None = PrivateAttr(default=None)
 
     _derived: ClassVar[frozenset[str]] = frozenset({"class_name", "fingerprint"})
-    _advice: ClassVar[Mapping[str, str]] = {
-        "embed_model": "the segmenter has a model of its own (`model`)",
-        "buffer_size": "the segmenter compares sentences itself; leave it out",
-        "breakpoint_percentile_threshold": "use `threshold`, a probability from 0 to 1",
-        "sentence_splitter": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
-        "original_text_metadata_key": "a node's offsets say where it stands; leave it out",
-        "window_size": "use `max_tokens`",
-        "separator": "sentences are found by the segmenter; leave it out",
-        "paragraph_separator": "blank lines count by themselves; leave it out",
-        "chunking_tokenizer_fn": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
-        **dict.fromkeys(
-            ("secondary_chunking_regex", "backup_separators", "keep_whitespaces"),
-            "chunks are slices between sentences; leave it out",
-        ),
-        "window_metadata_key": "SageNodePostprocessor lets neighbors vouch for a node; leave it out",
-    }
 
     def __init__(self, *sizes: int, **fields: Any) -> None:
         # As LlamaIndex's TokenTextSplitter takes them.

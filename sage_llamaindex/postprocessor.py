@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -45,7 +45,6 @@ from sage_core.selection import (
     ScoreReading,
     Selection,
     SelectionConfig,
-    SelectionSettings,
     finite_score,
     rank_order,
     read_scores,
@@ -58,7 +57,6 @@ from sage_llamaindex.node_parser import text_counter
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
-RETRIEVAL_SCORE = "retrieval_score"
 Ended = Callable[[Sequence[NodeWithScore]], None]
 
 
@@ -92,6 +90,10 @@ class Ranking:
         """The candidates in the order of their scores."""
         return [self.nodes[i] for i in rank_order(self.scores)]
 
+    def pick(self, selection: Selection) -> list[NodeWithScore]:
+        """The nodes of a selection, best first."""
+        return [self.nodes[i] for i in selection.indices]
+
     @property
     def scored(self) -> bool:
         """Whether any candidate has a score."""
@@ -107,13 +109,15 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     new `NodeWithScore` objects around the same nodes. Where there is no reranker and no node has a score
     there is nothing to go by, and all are returned.
 
-    How much is kept is said by ``selection=SelectionConfig(...)`` or by its fields.
+    How much is kept is said by ``selection=SelectionConfig(...)``, and how many tokens at most by
+    ``max_context_tokens``.
 
     Examples:
         >>> from llama_index.core.schema import NodeWithScore, TextNode
         >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
         >>> nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in scored.items()]
-        >>> sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", rule="gradient")
+        >>> paper = SelectionConfig(rule="gradient", min_k=1)
+        >>> sage = SageNodePostprocessor(reranker=None, scale="probability", selection=paper)
         >>> [found.text for found in sage.postprocess_nodes(nodes, query_str="Why?")]
         ['a', 'b']
     """
@@ -135,27 +139,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     )
     selection: Selecting = Field(
         default_factory=SelectionConfig,
-        description="How many nodes to keep. Its fields can be given in its place, or beside it: "
-        "SageNodePostprocessor(min_k=3).",
+        description="How many nodes to keep: a `sage_core.selection.SelectionConfig`.",
     )
-    neighbors: bool | None = Field(
+    max_context_tokens: int | None = Field(
         default=None,
-        description="Let nodes vouch for those beside them in their document, found by their PREVIOUS and "
-        "NEXT relationships, else by document and offsets. None: where a reranker gives the scores.",
-    )
-    links: bool | None = Field(
-        default=None,
-        description="Let the question and the best nodes vouch for nodes of documents that they name, by "
-        "'title', 'file_name' or 'source' in the metadata. A postprocessor cannot fetch nodes that the "
-        "retriever did not find: `SageRetriever` does. None: where a reranker gives the scores.",
-    )
-    keep_order: bool = Field(
-        default=False, description="Return nodes in the order they came instead of best first."
-    )
-    keep_retrieval_score: bool = Field(
-        default=False,
-        description="After reranking, note the old score in the metadata of a copy of the node, "
-        "kept out of embeddings and prompts.",
+        gt=0,
+        description="Most tokens to keep, in whole nodes and at least one. None: as the selection says.",
     )
 
     _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
@@ -164,26 +153,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _reported_few: bool = PrivateAttr(default=False)
     _reported_distances: bool = PrivateAttr(default=False)
 
-    _advice: ClassVar[Mapping[str, str]] = {
-        "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
-        "model": "use `reranker`",
-        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection",
-        "trust_remote_code": "code from a model repository is never run",
-    }
-
     @classmethod
     def class_name(cls) -> str:
         """Name in serialized form."""
         return "SageNodePostprocessor"
-
-    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionSettings.__annotations__)
-
-    @classmethod
-    def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Settings of the selection as one `SelectionConfig`."""
-        rest = dict(data)
-        selection = SelectionConfig.from_keywords(rest)
-        return rest if selection is None else {**rest, "selection": selection}
 
     @field_validator("reranker", mode="before")
     @classmethod
@@ -208,6 +181,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Make the reranker (cheap: models are loaded on first use)."""
+        self.selection.limited(self.max_context_tokens)  # what does not go together fails now
         # Every assignment validates: a reranker made anew with it would load its model again.
         made_from = (id(self.reranker), self.scale)
         if made_from != self._made_from:
@@ -222,6 +196,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return named_reranker(self.reranker)
         reranker: Reranker | None = self.reranker
         return reranker
+
+    @property
+    def limits(self) -> SelectionConfig:
+        """How many nodes to keep, within ``max_context_tokens``."""
+        return self.selection.limited(self.max_context_tokens)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """Score the nodes, leaving out repetitions only: by the reranker, or by the scores they have.
@@ -280,7 +259,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         selection: SelectionConfig | None = None,
     ) -> Selection:
         """What the rule keeps of these scores, and why: a step of its own in traces."""
-        return (selection or self.selection).select(scores, scale, tokens)
+        return (selection or self.limits).select(scores, scale, tokens)
 
     @dispatcher.span
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
@@ -292,15 +271,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
         # Counted only for rules that look at them: it takes longer than the rule itself.
-        tokens = tokens_of(ranking.nodes) if self.selection.counts_tokens else None
-        chosen = self.select(ranking.scores, ranking.scale, tokens, ranking.selecting(self.selection))
+        limits = ranking.selecting(self.limits)
+        tokens = tokens_of(ranking.nodes) if limits.counts_tokens else None
+        chosen = self.select(ranking.scores, ranking.scale, tokens, limits)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
-        return self.pick(ranking, chosen)
-
-    def pick(self, ranking: Ranking, selection: Selection) -> list[NodeWithScore]:
-        """The nodes of a selection, best first, or in the order they came with ``keep_order``."""
-        indices = sorted(selection.indices) if self.keep_order else selection.indices
-        return [ranking.nodes[i] for i in indices]
+        return ranking.pick(chosen)
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -374,30 +349,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         scale: Scale,
         question: str = "",
     ) -> Ranking:
-        copies = []
-        reranked = self._scorer is not None
-        scores = vouched(
-            question,
-            scores,
-            scale,
-            reranked=reranked,
-            neighbors=self.neighbors,
-            named=self.links,
-            links=lambda: neighbors_of([n.node for n in nodes]),
-            titled=lambda: [titled(n.node) for n in nodes],
-        )
+        if self._scorer is not None:
+            links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
+            scores = vouched(question, scores, scale, links, about)
         texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
-        for i in distinct(texts, [n.node.node_id for n in nodes], scores):
-            old, score, node = nodes[i], scores[i], nodes[i].node
-            if self.keep_retrieval_score and reranked:
-                # On a copy and excluded twice: a score in the text would change embeddings and prompts.
-                update: dict[str, Any] = {
-                    "metadata": {**node.metadata, RETRIEVAL_SCORE: finite_score(old.score)}
-                }
-                for excluded in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
-                    update[excluded] = [*getattr(node, excluded), RETRIEVAL_SCORE]
-                node = node.model_copy(update=update)
-            copies.append(NodeWithScore(node=node, score=finite_score(score)))
+        kept = distinct(texts, [n.node.node_id for n in nodes], scores)
+        copies = [NodeWithScore(node=nodes[i].node, score=finite_score(scores[i])) for i in kept]
         # Columns, lead-ins and headings reach whatever LLM reads the nodes, and are counted.
         return Ranking(tuple(show_places(copies)), scale)
 

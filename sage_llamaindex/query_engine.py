@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -17,16 +16,15 @@ from llama_index.core.indices.vector_store.retrievers import VectorIndexRetrieve
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
 from llama_index.core.schema import QueryBundle, QueryType
 from llama_index.core.settings import Settings
+from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index_instrumentation import get_dispatcher
-from typing_extensions import Self, Unpack
+from typing_extensions import Self
 
-from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import (
     DEFAULT_FEEDBACK,
@@ -34,9 +32,8 @@ from sage_core.feedback import (
     FeedbackResult,
 )
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
-from sage_core.feedback.types import LOOP_SETTINGS, LoopSettings
 from sage_core.ranking.candidates import CANDIDATES
-from sage_core.selection import SelectionConfig, SelectionSettings
+from sage_core.selection import SelectionConfig
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
@@ -44,81 +41,11 @@ from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestio
 from sage_llamaindex._streams import drained
 from sage_llamaindex.grounded import source_passages
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
-from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever, checked_question
+from sage_llamaindex.retriever import SageRetriever, checked_question
 
 dispatcher = get_dispatcher(__name__)
 
 Feedback = Literal["before_stream", "after_stream", "off"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """What `SageQueryEngine` takes beyond `RetrieverQueryEngine`; they are documented there."""
-
-    critic: Any = None
-    critic_template: BasePromptTemplate | None = None
-    feedback: Feedback = "before_stream"
-    trace_key: str | None = "sage"
-    loop: FeedbackConfig = DEFAULT_FEEDBACK
-
-    def __post_init__(self) -> None:
-        if self.feedback not in get_args(Feedback):
-            raise InputError(f"feedback is one of {', '.join(get_args(Feedback))}, not {self.feedback!r}")
-        replace(self.loop, critic=self.grading)  # checks it
-
-    @property
-    def grading(self) -> str:
-        """`FeedbackConfig.critic`, which ``critic`` may be."""
-        return self.critic if isinstance(self.critic, str) else self.loop.critic
-
-    def config(self, sage: SageNodePostprocessor, ranking: Ranking | None = None) -> FeedbackConfig:
-        """Settings for the core's loop; those of the selection are the postprocessor's.
-
-        Candidates without any score are all shown at first, as the postprocessor does.
-        """
-        selection = sage.selection if ranking is None else ranking.selecting(sage.selection)
-        if ranking is not None and ranking.nodes and not ranking.scored:
-            selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
-        rounds = 1 if self.feedback == "after_stream" else self.loop.max_rounds
-        return replace(self.loop, max_rounds=rounds, selection=selection, critic=self.grading)
-
-
-_OWN = tuple(field.name for field in fields(EngineOptions))
-OPTIONS = LOOP_SETTINGS.union(_OWN)
-_SELECTION = frozenset(SelectionSettings.__annotations__)
-
-# Names of `RetryQueryEngine`, and of other postprocessors.
-RENAMED = {
-    **SageNodePostprocessor._advice,
-    "max_retries": "use `max_rounds`, which counts the first answer too: max_retries + 1",
-    "evaluator": "use `critic`, which takes an evaluator as well",
-    "query_evaluator": "use `critic`, which takes an evaluator as well",
-    "max_tokens": "use `max_llm_tokens` for the whole loop, `max_context_tokens` for the nodes shown",
-    "similarity_top_k": "use `candidates`, how many nodes are ranked",
-}
-
-
-def refuse_unknown(options: Mapping[str, Any], known: frozenset[str], where: str, advice: str = "") -> None:
-    """Raise TypeError, as Python does, for a keyword argument that is not known."""
-    for name in options:
-        if name not in known:
-            hint = near_match(name, known, RENAMED) + ("" if name in RENAMED else advice)
-            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}")
-
-
-_PARTS = frozenset({"node_postprocessors", "callback_manager"})
-_SYNTHESIS = frozenset(inspect.signature(get_response_synthesizer).parameters)
-
-
-def _loop(loop: FeedbackConfig | None, settings: Mapping[str, Any]) -> FeedbackConfig:
-    """The loop's settings, with those given by keyword in the place of its own."""
-    refuse_unknown(settings, LOOP_SETTINGS | _SELECTION, "SageQueryEngine")
-    if loop is not None and loop.selection != SelectionConfig():
-        raise InputError("the selection of a loop is the engine's: say selection= beside loop=")
-    own = {name: value for name, value in settings.items() if name in LOOP_SETTINGS}
-    if not isinstance(own.get("no_answer", ()), str):
-        own |= {"no_answer": tuple(own["no_answer"])} if "no_answer" in own else {}
-    return replace(loop if loop is not None else DEFAULT_FEEDBACK, **own)
 
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
@@ -188,17 +115,13 @@ class SageQueryEngine(RetrieverQueryEngine):
         critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
             the LLM that answers. ``"auto"``: a local judge (`sage_core.verify.LocalJudge`) where it is
             sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
-        critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
-            ``{answer}``.
+            Prompts of a critic are the engine's, ``critic:critic_template`` for `update_prompts`.
         feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
             replayed). ``"after_stream"``: stream at once, grade afterwards, never retry. ``"off"``: no grade.
-        trace_key: Key in ``response.metadata`` for a small summary; None for none.
-        loop: Settings of the loop, but for its selection; each of them but ``policy`` can be given in its
-            place: ``accept_score``, ``max_rounds``, ``max_calls``, ``max_llm_tokens``, ``no_answer`` (add
-            what your own answer prompt uses), ``veto`` and ``correct``. See
-            `sage_core.feedback.FeedbackConfig`.
-        settings: These; and ``selection``, a `SelectionConfig`, or its fields: how much of the candidates is
-            shown at first. For a `SageNodePostprocessor` of your own say it there.
+        loop: Limits of the loop, such as ``FeedbackConfig(max_rounds=2)``, but for its selection.
+        selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own,
+            or a `SageRetriever`, say it there.
+        max_context_tokens: Most tokens shown, in whole nodes and at least one.
 
     Raises:
         InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
@@ -213,37 +136,34 @@ class SageQueryEngine(RetrieverQueryEngine):
         callback_manager: CallbackManager | None = None,
         *,
         critic: Any = None,
-        critic_template: BasePromptTemplate | None = None,
         feedback: Feedback = "before_stream",
-        trace_key: str | None = "sage",
-        loop: FeedbackConfig | None = None,
-        **settings: Unpack[LoopSettings],
+        loop: FeedbackConfig = DEFAULT_FEEDBACK,
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
         if not callable(getattr(retriever, "retrieve", None)):
             raise InputError(f"retriever is a LlamaIndex retriever, not {type(retriever).__name__}")
-        self._options = EngineOptions(
-            critic=critic,
-            critic_template=critic_template,
-            feedback=feedback,
-            trace_key=trace_key,
-            loop=_loop(loop, settings),
-        )
+        if feedback not in get_args(Feedback):
+            raise InputError(f"feedback is one of {', '.join(get_args(Feedback))}, not {feedback!r}")
+        if loop.selection != SelectionConfig():
+            raise InputError("the selection of a loop is the engine's: say selection= beside loop=")
+        if isinstance(critic, str):
+            loop, critic = replace(loop, critic=critic), None
+        self._feedback, self._loop = feedback, loop
         postprocessors = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(postprocessors) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
             raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
-        selecting: dict[str, Any] = {
-            name: value for name, value in settings.items() if name in _SELECTION and value is not None
-        }
+        limited = selection is not None or max_context_tokens is not None
         # Two sources for one setting would have to disagree in silence.
-        if ours and selecting:
+        if ours and limited:
             raise InputError(
-                f"{', '.join(selecting)} go into the SageNodePostprocessor that is among node_postprocessors"
+                "the selection goes into the SageNodePostprocessor that is among node_postprocessors"
             )
         if isinstance(retriever, SageRetriever):
-            if retriever.selects and (ours or selecting):
+            if retriever.selects and (ours or limited):
                 raise InputError("the SageRetriever ranks and selects: give it the settings, or select=False")
             if retriever.selects:
                 postprocessors.append(retriever.postprocessor)
@@ -253,19 +173,19 @@ class SageQueryEngine(RetrieverQueryEngine):
         if not ours:
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
             reranked = any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors)
-            postprocessors.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **selecting))
+            postprocessors.append(
+                SageNodePostprocessor(
+                    reranker=None if reranked else "hybrid",
+                    selection=selection or SelectionConfig(),
+                    max_context_tokens=max_context_tokens,
+                )
+            )
         # Postprocessors before it see candidates, those after it see selections.
         self._at = ours[0] if ours else len(postprocessors) - 1
         super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
-        self._critic = make_critic(
-            None if isinstance(self._options.critic, str) else self._options.critic,
-            llm_of(self._response_synthesizer),
-            self._options.critic_template,
-            self._options.loop.accept_score,
-        )
+        self._critic = make_critic(critic, llm_of(self._response_synthesizer), loop.accept_score)
         # A manager that the user passed replaces the critic's own; the global one does not.
         self._critic.share(self.callback_manager, force=callback_manager is not None)
-        self._options.config(self._sage)  # settings out of range fail now
 
     @property
     def _sage(self) -> SageNodePostprocessor:
@@ -281,7 +201,13 @@ class SageQueryEngine(RetrieverQueryEngine):
         response_synthesizer: BaseSynthesizer | None = None,
         node_postprocessors: list[BaseNodePostprocessor] | None = None,
         callback_manager: CallbackManager | None = None,
-        **kwargs: Any,
+        *,
+        critic: Any = None,
+        feedback: Feedback = "before_stream",
+        loop: FeedbackConfig = DEFAULT_FEEDBACK,
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
+        **synthesis: Any,
     ) -> Self:
         """An engine from the arguments of `RetrieverQueryEngine.from_args`, and ours.
 
@@ -291,21 +217,33 @@ class SageQueryEngine(RetrieverQueryEngine):
             response_synthesizer: Instead of one made from the arguments.
             node_postprocessors: See the class.
             callback_manager: See the class.
-            kwargs: Our options (see the class), and arguments of `get_response_synthesizer`
-                (``response_mode``, ``text_qa_template``, ``streaming``, ...).
+            critic: See the class, and so the next four.
+            feedback: When to grade.
+            loop: Limits of the loop.
+            selection: How much is shown.
+            max_context_tokens: Most tokens shown.
+            synthesis: Arguments of `get_response_synthesizer` (``response_mode``, ``text_qa_template``,
+                ``streaming``, ...), as of the stock engine.
 
         Raises:
             TypeError: For an argument that is neither.
         """
-        ours = OPTIONS | _SELECTION
-        refuse_unknown(kwargs, _SYNTHESIS | ours, "SageQueryEngine.from_args")
-        options = {name: value for name, value in kwargs.items() if name in ours}
-        rest = {name: value for name, value in kwargs.items() if name not in ours}
         if response_synthesizer is None:
-            response_synthesizer = get_response_synthesizer(llm=llm or Settings.llm, **rest)
-        elif rest:
-            raise TypeError(f"a response_synthesizer has its settings already: leave {', '.join(rest)} out")
-        made = cls(retriever, response_synthesizer, node_postprocessors, callback_manager, **options)
+            response_synthesizer = get_response_synthesizer(llm=llm or Settings.llm, **synthesis)
+        elif synthesis:
+            names = ", ".join(synthesis)
+            raise TypeError(f"a response_synthesizer has its settings already: leave {names} out")
+        made = cls(
+            retriever,
+            response_synthesizer,
+            node_postprocessors,
+            callback_manager,
+            critic=critic,
+            feedback=feedback,
+            loop=loop,
+            selection=selection,
+            max_context_tokens=max_context_tokens,
+        )
         # As LlamaIndex's own engines: without one of its own an engine reports to the global one.
         return made if callback_manager is not None else made._observed_by(Settings.callback_manager)
 
@@ -316,8 +254,9 @@ class SageQueryEngine(RetrieverQueryEngine):
         *,
         candidates: int = CANDIDATES,
         llm: LLMType | None = None,
+        filters: MetadataFilters | None = None,
         retriever_args: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        **arguments: Any,
     ) -> Self:
         """What ``index.as_query_engine(...)`` is for the stock engine.
 
@@ -326,9 +265,9 @@ class SageQueryEngine(RetrieverQueryEngine):
             candidates: Nodes of the vector search that are ranked (paper: N); where the index can be
                 searched by keyword, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
+            filters: Which nodes may be used, by their metadata.
             retriever_args: Further arguments of ``index.as_retriever``.
-            kwargs: As for `from_args`; and ``filters``, ``vector_store_query_mode`` and other arguments of
-                ``as_retriever`` that `SageRetriever.from_index` takes.
+            arguments: As for `from_args`.
 
         Raises:
             InputError: For what is no index.
@@ -339,44 +278,60 @@ class SageQueryEngine(RetrieverQueryEngine):
                 f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
                 "; for a retriever there is from_args(retriever)"
             )
-        known = OPTIONS | _SELECTION | _PARTS | _SYNTHESIS | STOCK_ARGUMENTS | {"response_synthesizer"}
-        hint = "; retriever arguments go into retriever_args={...}"
-        refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)
-        stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
-        arguments = {**stock, **(retriever_args or {})}
         retriever = SageRetriever.from_index(
-            index, candidates=candidates, retriever_args=arguments, select=False
+            index, candidates=candidates, filters=filters, retriever_args=retriever_args, select=False
         )
         chosen = resolve_llm(llm, callback_manager=callback_manager_of(index)) if llm else Settings.llm
-        return cls.from_args(retriever, llm=chosen, **kwargs)
+        return cls.from_args(retriever, llm=chosen, **arguments)
 
     @classmethod
-    def from_query_engine(cls, engine: RetrieverQueryEngine, **options: Any) -> Self:
+    def from_query_engine(
+        cls,
+        engine: RetrieverQueryEngine,
+        *,
+        critic: Any = None,
+        feedback: Feedback | None = None,
+        loop: FeedbackConfig | None = None,
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
+    ) -> Self:
         """The parts of an existing engine, with selection and feedback around them.
 
         Args:
             engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is:
                 prompts of the new engine can be updated alone. Retriever and postprocessors are shared; of a
                 vector index a `SageRetriever` fetches enough candidates.
-            options: Our options (see the class), ``node_postprocessors`` and ``callback_manager``, instead of
-                the engine's.
+            critic: See the class, and so the next four; None: of an engine of ours, as it has it.
+            feedback: When to grade.
+            loop: Limits of the loop.
+            selection: How much is shown.
+            max_context_tokens: Most tokens shown.
 
         Raises:
             InputError: For another kind of engine.
-            TypeError: For an unknown option.
         """
         if not isinstance(engine, RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
-        refuse_unknown(options, OPTIONS | _SELECTION | _PARTS, "SageQueryEngine.from_query_engine")
         # So that an engine made from ours keeps critic, limits and feedback.
-        inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
+        options = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
+        options |= {
+            name: value
+            for name, value in (("critic", critic), ("feedback", feedback), ("loop", loop))
+            if value is not None
+        }
         retriever, synthesizer, postprocessors = parts_of(engine)
         if isinstance(retriever, VectorIndexRetriever):
             # Of the two nodes that an engine retrieves by default there is nothing to select.
             retriever = SageRetriever(retriever, select=False)
-        arguments = {"node_postprocessors": postprocessors, **inherited, **options}
-        made = cls(retriever, copy.copy(synthesizer), **arguments)
-        return made if arguments.get("callback_manager") else made._observed_by(engine.callback_manager)
+        made = cls(
+            retriever,
+            copy.copy(synthesizer),
+            postprocessors,
+            selection=selection,
+            max_context_tokens=max_context_tokens,
+            **options,
+        )
+        return made._observed_by(engine.callback_manager)
 
     def _observed_by(self, manager: CallbackManager) -> Self:
         """Use a callback manager that the user did not give: a critic that has handlers keeps them."""
@@ -407,18 +362,17 @@ class SageQueryEngine(RetrieverQueryEngine):
         return CondenseQuestionChatEngine.from_defaults(query_engine=self, llm=llm, **kwargs)
 
     def __repr__(self) -> str:
-        critic, feedback = self._options.grading, self._options.feedback
-        return f"{type(self).__name__}({self._retriever!r}, critic={critic!r}, feedback={feedback!r})"
+        settings = f"critic={self._loop.critic!r}, feedback={self._feedback!r}"
+        return f"{type(self).__name__}({self._retriever!r}, {settings})"
 
     def _inherited(self) -> dict[str, Any]:
         """The options, with a copy of the critic as it is now: its prompt may have been updated."""
-        options = {name: getattr(self._options, name) for name in _OWN}
-        return {**options, "critic": copy.copy(self._critic), "critic_template": None}
+        return {"critic": copy.copy(self._critic), "feedback": self._feedback, "loop": self._loop}
 
     def _get_prompt_modules(self) -> PromptMixinType:
         """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""
         modules: PromptMixinType = {"response_synthesizer": self._response_synthesizer}
-        if self._options.feedback != "off":
+        if self._feedback != "off":
             # One level deep: LlamaIndex's update_prompts cannot address prompts nested further.
             modules["critic"] = self._critic
         return modules
@@ -460,10 +414,15 @@ class SageQueryEngine(RetrieverQueryEngine):
             after=self._node_postprocessors[self._at + 1 :],
             synthesizer=self._response_synthesizer,
             critic=self._critic,
-            grade_last=self._options.feedback == "after_stream",
-            trace_key=self._options.trace_key,
+            grade_last=self._feedback == "after_stream",
         )
-        return SageQuestion(query_bundle, ranking, parts, self._options.config(self._sage, ranking))
+        selection = ranking.selecting(self._sage.limits)
+        # Candidates without any score are all shown at first, as the postprocessor does.
+        if ranking.nodes and not ranking.scored:
+            selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
+        rounds = 1 if parts.grade_last else self._loop.max_rounds
+        config = replace(self._loop, max_rounds=rounds, selection=selection)
+        return SageQuestion(query_bundle, ranking, parts, config)
 
     def _ranking(self, query_bundle: QueryBundle) -> Steps[Ranking]:
         """The candidates with their scores."""
@@ -478,4 +437,4 @@ class SageQueryEngine(RetrieverQueryEngine):
     @property
     def _with_feedback(self) -> bool:
         improves = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
-        return self._options.feedback != "off" and improves
+        return self._feedback != "off" and improves

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,14 +16,15 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.tools import FunctionTool
+from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
-from sage_core._checks import check_int, near_match
+from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
-from sage_core.selection import read_scores
+from sage_core.selection import SelectionConfig, read_scores
 from sage_core.selection.scales import rises
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, titled
@@ -42,16 +42,6 @@ from sage_llamaindex._words import GivenNodes, entry, similarities, source_of, s
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
 logger = logging.getLogger(__name__)
-
-_SEARCH = {"vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k", "vector_store_kwargs"}
-STOCK_ARGUMENTS = frozenset({"filters", "doc_ids"} | _SEARCH)
-"""Arguments of `VectorStoreIndex.as_retriever` that `from_index` takes and hands on."""
-
-_ADVICE = {
-    **SageNodePostprocessor._advice,
-    "similarity_top_k": "candidates= is how many nodes are ranked (60), max_k= how many are returned at most",
-    **dict.fromkeys(STOCK_ARGUMENTS, "the retriever that is given has it; SageRetriever.from_index takes it"),
-}
 
 
 class SageRetriever(BaseRetriever):
@@ -78,21 +68,20 @@ class SageRetriever(BaseRetriever):
             return plenty by itself, some 60.
         candidates: Chunks of the vector search that are ranked (paper: N). The keyword search gives up to
             half as many more.
-        words: ``"auto"``: keyword search where there is a way. ``"off"``: vector search alone.
-        links: Fetch the beginnings of documents that the question or the best nodes name by title or file,
-            and let who named them vouch for them. Needs nodes that can be read, as the keyword search does.
-        nodes: The nodes to search by keyword, for an index that cannot be read back, such as a pgvector table
-            without sparse search.
+        reranker: See `SageNodePostprocessor`.
+        selection: How many nodes to keep.
+        max_context_tokens: Most tokens to keep, in whole nodes and at least one.
+        words: ``"auto"``: keyword search if there is a way. ``"off"``: vector search alone. Or the nodes to
+            search by keyword, for an index that cannot be read back, such as a pgvector table without sparse
+            search.
         words_path: A file that keeps the keyword index, beside the persisted index, say; None for memory.
-        postprocessor: Ranks and selects. None: a `SageNodePostprocessor` with ``settings``.
         select: False returns the candidates as they were found, for a postprocessor after this.
         callback_manager: As for every retriever.
         object_map: As for every retriever.
         verbose: As for every retriever.
-        settings: Of the `SageNodePostprocessor`: ``selection`` or its fields, ``reranker`` and the others.
 
     Raises:
-        InputError: For what is no retriever, settings beside a postprocessor, or a number out of range.
+        InputError: For what is no retriever, or a number out of range.
     """
 
     def __init__(
@@ -100,40 +89,30 @@ class SageRetriever(BaseRetriever):
         retriever: BaseRetriever,
         *,
         candidates: int = CANDIDATES,
-        words: Literal["auto", "off"] = "auto",
-        links: bool = True,
-        nodes: Sequence[BaseNode] | None = None,
+        reranker: Any = "hybrid",
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
+        words: Literal["auto", "off"] | Sequence[BaseNode] = "auto",
         words_path: Path | str | None = None,
-        postprocessor: SageNodePostprocessor | None = None,
         select: bool = True,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
-        **settings: Any,
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("that is an index: SageRetriever.from_index(index) takes one")
         if not isinstance(retriever, BaseRetriever) or isinstance(retriever, SageRetriever):
             raise InputError(f"retriever is a LlamaIndex retriever, not {type(retriever).__name__}")
-        if words not in ("auto", "off"):
-            raise InputError(f"words is 'auto' or 'off', not {words!r}")
-        if postprocessor is not None and settings:
-            raise InputError(f"{', '.join(sorted(settings))} go into the postprocessor that is given")
-        known = (
-            _ARGUMENTS | SageNodePostprocessor.model_fields.keys() | {*SageNodePostprocessor._more_arguments}
-        )
-        for name in settings.keys() - known:
-            hint = near_match(name, known, _ADVICE) or "; it has the settings of SageNodePostprocessor"
-            raise InputError(f"SageRetriever has no argument {name!r}{hint}")
+        if isinstance(words, str) and words not in ("auto", "off"):
+            raise InputError(f"words is 'auto', 'off' or the nodes to search, not {words!r}")
         check_int("candidates", candidates, minimum=1)
         super().__init__(callback_manager, object_map, verbose=verbose)
         self._candidates = candidates
-        self._links = links
         self._select = select
-        self._postprocessor = (
-            postprocessor
-            if postprocessor is not None
-            else SageNodePostprocessor(links=None if links else False, **settings)
+        self._postprocessor = SageNodePostprocessor(
+            reranker=reranker,
+            selection=selection or SelectionConfig(),
+            max_context_tokens=max_context_tokens,
         )
         self._retriever = retriever
         self._index: Any = None
@@ -144,12 +123,12 @@ class SageRetriever(BaseRetriever):
             # The caller's retriever keeps its own top k.
             self._retriever = copy.copy(retriever)
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
-            if postprocessor is None:  # a small index has no more nodes, and no setting would bring any
-                self._postprocessor._reported_few = True
+            # A small index has no more nodes, and no setting would bring any.
+            self._postprocessor._reported_few = True
         if words == "off":
             return
-        if nodes is not None:
-            self._words = WordSearch(GivenNodes(nodes), entry, words_path)
+        if words != "auto":
+            self._words = WordSearch(GivenNodes(words), entry, words_path)
         elif (source := source_of(self._index)) is not None:
             self._words = WordSearch(source, entry, words_path)
         elif isinstance(retriever, VectorIndexRetriever):
@@ -159,15 +138,34 @@ class SageRetriever(BaseRetriever):
 
     @classmethod
     def from_index(
-        cls, index: BaseIndex[Any], *, retriever_args: dict[str, Any] | None = None, **kwargs: Any
+        cls,
+        index: BaseIndex[Any],
+        *,
+        candidates: int = CANDIDATES,
+        reranker: Any = "hybrid",
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
+        words: Literal["auto", "off"] | Sequence[BaseNode] = "auto",
+        words_path: Path | str | None = None,
+        select: bool = True,
+        filters: MetadataFilters | None = None,
+        retriever_args: Mapping[str, Any] | None = None,
+        callback_manager: CallbackManager | None = None,
     ) -> Self:
         """A retriever over an index.
 
         Args:
             index: Any index. Nothing in it is changed, and no vector is made again.
-            retriever_args: For ``index.as_retriever``; `STOCK_ARGUMENTS` such as ``filters`` can as well be
-                given directly. Those of the class, such as ``words``, are its own here too.
-            kwargs: As for the class.
+            candidates: As for the class, and so the next six.
+            reranker: See `SageNodePostprocessor`.
+            selection: How many nodes to keep.
+            max_context_tokens: Most tokens to keep.
+            words: What is searched by keyword.
+            words_path: A file that keeps the keyword index.
+            select: Whether to rank and select.
+            filters: Which nodes may be returned, by their metadata.
+            retriever_args: Further arguments of ``index.as_retriever``.
+            callback_manager: That of the index if None.
 
         Raises:
             InputError: For what is no index.
@@ -177,14 +175,20 @@ class SageRetriever(BaseRetriever):
                 f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
                 "; for a retriever there is SageRetriever(retriever)"
             )
-        stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
-        fetched = kwargs.get("candidates", CANDIDATES)
-        more = dict(retriever_args or {})
-        # LlamaIndex takes any argument in silence.
-        kwargs |= {name: more.pop(name) for name in _OWN & more.keys()}
-        retriever = index.as_retriever(**{"similarity_top_k": fetched, **stock, **more})
+        limits = {} if filters is None else {"filters": filters}
+        retriever = index.as_retriever(**{"similarity_top_k": candidates, **limits, **(retriever_args or {})})
         follow_new_nodes(retriever)
-        return cls(retriever, **{"callback_manager": callback_manager_of(index), **kwargs})
+        return cls(
+            retriever,
+            candidates=candidates,
+            reranker=reranker,
+            selection=selection,
+            max_context_tokens=max_context_tokens,
+            words=words,
+            words_path=words_path,
+            select=select,
+            callback_manager=callback_manager or callback_manager_of(index),
+        )
 
     @property
     def words_from(self) -> str:
@@ -233,7 +237,7 @@ class SageRetriever(BaseRetriever):
 
     def _result(self, nodes: Sequence[NodeWithScore]) -> str:
         names: list[dict[str, str]] = [{} for _ in nodes]
-        if self._links and self._words is not None:
+        if self._words is not None:
             names = names_in([titled(n.node) for n in nodes], self._words.index)
             documents = list({document for own in names for document in own.values()})
             first = self._words.passing(self._words.index.chunks_of(documents, 1), limits_of(self._retriever))
@@ -320,8 +324,7 @@ class SageRetriever(BaseRetriever):
             scores=scores,
             similarities=lambda raw: read_scores(raw, self._postprocessor.scale).scores,
         )
-        words = self._words
-        if self._links and words is not None:
+        if (words := self._words) is not None:
             hits = join_named(
                 bundle.query_str,
                 hits,
@@ -332,10 +335,6 @@ class SageRetriever(BaseRetriever):
                 scores=scores,
             )
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
-
-
-_OWN = frozenset({"words", "links", "nodes", "words_path"})
-_ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {"retriever_args"}
 
 
 def checked_question(question: QueryType) -> QueryType:

@@ -12,7 +12,7 @@ from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection import Selection, SelectionConfig, SelectionSettings
+from sage_core.selection import Selection, SelectionConfig
 from sage_core.text.sanitize import one_line
 from sage_core.text.spans import Span
 
@@ -162,21 +162,6 @@ class Verdict:
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         return {**asdict(self), "marks": [m.to_dict() for m in self.marks], "parsed": self.parsed}
-
-
-class LoopSettings(SelectionSettings, total=False):
-    """Fields of `FeedbackConfig` that callers take as keywords, in the place of those of their ``loop``."""
-
-    accept_score: float
-    max_rounds: int
-    max_calls: int | None
-    max_llm_tokens: int | None
-    no_answer: tuple[str, ...]
-    veto: Veto
-    correct: bool
-
-
-LOOP_SETTINGS = frozenset(LoopSettings.__annotations__) - frozenset(SelectionSettings.__annotations__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,39 +87,26 @@ def vouched(
     question: str,
     scores: Sequence[float | None],
     scale: Scale,
-    *,
-    reranked: bool,
-    neighbors: bool | None,
-    named: bool | None,
-    links: Callable[[], Sequence[Links]],
-    titled: Callable[[], Sequence[Titled]],
+    links: Sequence[Links],
+    titled: Sequence[Titled],
 ) -> list[float | None]:
-    """Scores of candidates after those beside them, and those that name them, have vouched.
+    """A reranker's scores of candidates after those beside them, and those that name them, have vouched.
 
     Args:
-        question: The question; empty where it is not known, then nobody is named.
+        question: The question; if it is empty nobody is named.
         scores: Of the candidates, higher is better.
         scale: What they are.
-        reranked: Whether a reranker gave them. Scores that were there have mostly been through this already.
-        neighbors: Whether neighbors vouch; None if ``reranked``.
-        named: Whether the question and the best candidates vouch for documents that they name; likewise.
         links: Of each candidate to its neighbors, from `sage_core.ranking.link`.
         titled: What each candidate's metadata say of its document.
 
     Examples:
-        >>> beside = lambda: [Links(None, 1), Links(0, None)]
-        >>> settings = {"neighbors": None, "named": False, "links": beside, "titled": list}
-        >>> both = (vouched("", [0.8, 0.2], "probability", reranked=r, **settings) for r in (False, True))
-        >>> [round(scores[1], 3) for scores in both]
-        [0.2, 0.392]
+        >>> beside = [Links(None, 1), Links(0, None)]
+        >>> [round(score, 3) for score in vouched("", [0.8, 0.2], "probability", beside, [])]
+        [0.8, 0.392]
     """
-    result = list(scores)
-    if reranked if neighbors is None else neighbors:
-        result = vouch(result, links(), scale)
+    result = vouch(scores, links, scale)
     # After the neighbors: what they lift may be what names another document.
-    if question and (reranked if named is None else named):
-        result = vouch_titled(question, titled(), result, scale)
-    return result
+    return vouch_titled(question, titled, result, scale) if question else result
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
-from sage_core.selection.config import SelectionConfig, SelectionSettings
+from sage_core.selection.config import SelectionConfig
 from sage_core.selection.cut import Selection, check_bounds, effective_min_k, gradient_cut, select
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
@@ -47,7 +47,6 @@ __all__ = [
     "ScoreReading",
     "Selection",
     "SelectionConfig",
-    "SelectionSettings",
     "Threshold",
     "check_bounds",
     "check_gradient",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypedDict
+from typing import Any
 
 from sage_core._checks import check_optional_int, near_match
 from sage_core.errors import InputError
@@ -26,30 +26,6 @@ from sage_core.selection.rules import (
     rule_to_data,
 )
 from sage_core.selection.scales import Scale
-
-
-class SelectionSettings(TypedDict, total=False):
-    """The keywords of everything that selects: a `SelectionConfig`, or its fields, which replace its own.
-
-    Of the fields ``gradient``, the paper's g, is the config's alone.
-
-    Examples:
-        >>> settings: SelectionSettings = {"min_k": 3, "max_context_tokens": 2000}
-        >>> SelectionConfig(**settings).min_k
-        3
-    """
-
-    selection: SelectionConfig | None
-    rule: Rule | RuleName
-    min_k: int | None
-    max_k: int | None
-    min_context_tokens: int | None
-    empty_below: EmptyBelow
-    max_context_tokens: int | None
-
-
-SELECTION_SETTINGS = tuple(name for name in SelectionSettings.__annotations__ if name != "selection")
-"""The fields of a `SelectionConfig` that every door takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,27 +115,17 @@ class SelectionConfig:
         """
         return select(scores, scale=scale, tokens=tokens, **self.keywords)
 
-    @classmethod
-    def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:
-        """The settings among a caller's keywords, which are taken out; None if there are none.
-
-        For callers that take either ``selection``, a `SelectionConfig`, or its settings, or both: a setting
-        then replaces the config's.
+    def limited(self, max_context_tokens: int | None) -> SelectionConfig:
+        """With the ``max_context_tokens`` that a door was given beside it; None leaves it as it is.
 
         Raises:
-            InputError: Where ``selection`` is something else, or a value is out of its range.
+            InputError: Where this has another one.
         """
-        whole = keywords.pop("selection", None)
-        settings = {name: keywords.pop(name) for name in SELECTION_SETTINGS if name in keywords}
-        if isinstance(whole, Mapping):  # from a file, whose rule may have to be passed again
-            return cls.from_dict({**whole, **settings})
-        if whole is not None and not isinstance(whole, cls):
-            raise InputError(f"selection is a SelectionConfig, not {whole!r}")
-        if "rule" in settings:
-            settings["rule"] = rule_from_data(settings["rule"])
-        if whole is None and not settings:
-            return None
-        return (whole or cls()).updated(**settings)
+        if max_context_tokens is None:
+            return self
+        if self.max_context_tokens not in (None, max_context_tokens):
+            raise InputError("max_context_tokens is given twice: beside the selection, and in it")
+        return replace(self, max_context_tokens=max_context_tokens)
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from the defaults, in a JSON-ready form; of a rule of your own it holds the name."""

@@ -9,6 +9,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnablePassthrough
 
+from sage_core.feedback import FeedbackConfig
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
 from tests.fakes.readers import GUIDES, ReadingChat
 
@@ -215,7 +216,9 @@ def test_fastapi_with_streaming(retriever: SageRetriever) -> None:
     from fastapi.responses import StreamingResponse
     from fastapi.testclient import TestClient
 
-    chain = create_sage_chain(ReadingChat(), retriever, max_rounds=1, critic="local")  # sage
+    chain = create_sage_chain(
+        ReadingChat(), retriever, loop=FeedbackConfig(max_rounds=1), critic="local"
+    )  # sage
     app = fastapi.FastAPI()
 
     @app.get("/ask")

@@ -18,8 +18,9 @@ _OF_THE_LOOP = signature(FeedbackConfig).parameters.keys()
 
 def loop_config(**settings: Any) -> FeedbackConfig:
     """Settings of the loop, and of its selection, in one."""
-    selection = SelectionConfig.from_keywords(settings)
-    return FeedbackConfig(**settings, **({} if selection is None else {"selection": selection}))
+    names = SelectionConfig().keywords.keys() & settings.keys()
+    selection = SelectionConfig(**{name: settings.pop(name) for name in names})
+    return FeedbackConfig(**{"selection": selection, **settings})
 
 
 def small_sage(

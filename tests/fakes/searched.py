@@ -15,6 +15,7 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_langchain import ScoredVectorStoreRetriever
 from sage_llamaindex import SageRetriever
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
 
@@ -64,13 +65,13 @@ class Nodes:
 
     def given(self, passages: Sequence[Passage], prefix: str = "") -> dict[str, Any]:
         """For a store that cannot be read."""
-        return {"nodes": [self.node(p, f"{prefix}{i}.md") for i, p in enumerate(passages)]}
+        return {"words": [self.node(p, f"{prefix}{i}.md") for i, p in enumerate(passages)]}
 
     def retriever(self, title: str = "", **settings: Any) -> SageRetriever:
         """Over all passages, or those of one title."""
         filters = MetadataFilters(filters=[MetadataFilter(key="title", value=title)])
         args = {"filters": filters} if title else {}
-        return SageRetriever.from_index(self.index, retriever_args=args, **settings)
+        return SageRetriever.from_index(self.index, retriever_args=args, **at_door(**settings))
 
     def found(self, retriever: Any, question: str, awaited: bool = False) -> dict[str, float | None]:
         nodes = asyncio.run(retriever.aretrieve(question)) if awaited else retriever.retrieve(question)
@@ -139,11 +140,11 @@ class Documents:
     def retriever(self, title: str = "", **settings: Any) -> ChainRetriever:
         """Over all passages, or those of one title."""
         only = self.only(title) if title else None
-        return ChainRetriever.from_vectorstore(self.store, filter=only, **settings)
+        return ChainRetriever.from_vectorstore(self.store, filter=only, **at_door(**settings))
 
     def given(self, passages: Sequence[Passage], prefix: str = "") -> dict[str, Any]:
         """For a store that cannot be read."""
-        return {"documents": [Document(p.text, metadata={"title": p.title}) for p in passages]}
+        return {"words": [Document(p.text, metadata={"title": p.title}) for p in passages]}
 
     def found(self, retriever: Any, question: str, awaited: bool = False) -> dict[str, float | None]:
         documents = asyncio.run(retriever.ainvoke(question)) if awaited else retriever.invoke(question)

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
+from sage_core.feedback import FeedbackConfig
 from sage_langchain import SageChain, create_sage_chain
 from tests.fakes.langchain import ScriptedChat, graded, tokens
 from tests.langchain.test_chain import TWO_ROUNDS, chain, retriever
@@ -86,7 +87,9 @@ async def test_drafts_are_never_streamed_as_the_answer():
 
 def test_usage_of_streamed_answers():
     made = create_sage_chain(
-        StreamingChat(replies=["all of it"], usage=tokens(50, 3)), retriever(), max_calls=1
+        StreamingChat(replies=["all of it"], usage=tokens(50, 3)),
+        retriever(),
+        loop=FeedbackConfig(max_calls=1),
     )
     usage = list(made.stream("bees?"))[-1]["sage"]["usage"]["generate"]
     assert usage == {"prompt": 50, "completion": 3, "calls": 1, "estimated": False}

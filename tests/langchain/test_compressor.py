@@ -13,9 +13,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from sage_core.errors import InputError
-from sage_core.selection import Gradient
+from sage_core.feedback import FeedbackConfig
+from sage_core.selection import Gradient, SelectionConfig
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
 from tests.fakes.models import WordReranker
 
@@ -30,7 +32,7 @@ def documents(n: int = 10) -> list[Document]:
 
 
 def paper(scores: list, scale: str = "probability", **settings) -> SageCompressor:
-    return SageCompressor(reranker=ListReranker(scores, scale), rule="gradient", **settings)
+    return SageCompressor(reranker=ListReranker(scores, scale), **at_door(rule="gradient", **settings))
 
 
 def kept(compressor: SageCompressor, docs: list[Document] | None = None) -> list[int]:
@@ -91,7 +93,7 @@ def test_rerank_only_then_select_only_equals_both_at_once():
     ],
 )
 def test_top_n_and_other_rules(settings, n):
-    assert kept(SageCompressor(reranker=ListReranker(CLIFF), **settings)) == list(range(n))
+    assert kept(SageCompressor(reranker=ListReranker(CLIFF), **at_door(**settings))) == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ class Wrong(BaseCrossEncoder):
 
 def test_langchain_cross_encoders_are_rerankers_too():
     for model in (TwoColumns(), Plain()):
-        compressor = SageCompressor(reranker=model, scale="logit", min_k=1)
+        compressor = SageCompressor(reranker=model, scale="logit", selection=SelectionConfig(min_k=1))
         assert kept(compressor)[:2] == [9, 8]
     with pytest.raises(InputError, match="scale"):
         SageCompressor(reranker=Plain())
@@ -180,7 +182,7 @@ class WritesScores(BaseDocumentCompressor):
 async def test_langchain_compressors_that_write_scores_are_rerankers_too():
     docs = [Document(t, metadata={"n": i}) for i, t in enumerate(("bees", "tea and bees", "tea", "ferry"))]
     stock = WritesScores()
-    compressor = SageCompressor(reranker=stock, min_k=1, select=False)
+    compressor = SageCompressor(reranker=stock, selection=SelectionConfig(min_k=1), select=False)
     out = compressor.compress_documents(docs, "tea bees")
     assert [(d.metadata["n"], d.metadata["relevance_score"]) for d in out] == [
         (1, 1.0),
@@ -193,9 +195,9 @@ async def test_langchain_compressors_that_write_scores_are_rerankers_too():
     assert compressor.score_scale == "probability"
     assert [
         d.metadata["n"]
-        for d in SageCompressor(reranker=stock, min_k=1, rule=Gradient(0.6)).compress_documents(
-            docs, "tea bees"
-        )
+        for d in SageCompressor(
+            reranker=stock, selection=SelectionConfig(min_k=1, rule=Gradient(0.6))
+        ).compress_documents(docs, "tea bees")
     ] == [1]
 
 
@@ -215,9 +217,13 @@ def test_compressors_whose_scores_cannot_be_read_are_named():
 
 async def test_async_awaits_rerankers_that_can_be_awaited():
     docs = [Document(page_content=t) for t in ("bees", "tea and bees", "tea")]
-    out = await SageCompressor(reranker=AsyncWordReranker(), min_k=1).acompress_documents(docs, "tea bees")
+    out = await SageCompressor(
+        reranker=AsyncWordReranker(), selection=SelectionConfig(min_k=1)
+    ).acompress_documents(docs, "tea bees")
     assert [d.page_content for d in out] == ["tea and bees", "bees", "tea"]
-    in_thread = await SageCompressor(reranker=WordReranker(), min_k=1).acompress_documents(docs, "tea bees")
+    in_thread = await SageCompressor(
+        reranker=WordReranker(), selection=SelectionConfig(min_k=1)
+    ).acompress_documents(docs, "tea bees")
     assert out == in_thread
 
 
@@ -249,7 +255,10 @@ def test_is_a_langchain_compressor_in_a_pipeline():
     class Theirs(CrossEncoderReranker.model_fields["model"].annotation):
         score = Plain.score
 
-    assert kept(SageCompressor(reranker=Theirs(), scale="logit", min_k=1))[:2] == [9, 8]
+    assert kept(SageCompressor(reranker=Theirs(), scale="logit", selection=SelectionConfig(min_k=1)))[:2] == [
+        9,
+        8,
+    ]
     dropped = DocumentCompressorPipeline(
         transformers=[CrossEncoderReranker(model=Theirs()), SageCompressor(score_key="relevance_score")]
     )
@@ -259,7 +268,7 @@ def test_is_a_langchain_compressor_in_a_pipeline():
 
 def test_nan_under_a_score_key_is_no_score():
     docs = [Document(page_content=str(i), metadata={"s": s}) for i, s in enumerate([math.nan, 0.9, 0.8])]
-    out = SageCompressor(score_key="s", min_k=1).rank(docs, "question")
+    out = SageCompressor(score_key="s", selection=SelectionConfig(min_k=1)).rank(docs, "question")
     assert [d.metadata["relevance_score"] for d in out] == [0.9, 0.8, None]
 
 
@@ -289,23 +298,30 @@ def test_a_copy_with_changes_is_checked_and_works_with_them():
     from sage_langchain import SageRetriever, create_sage_chain
     from tests.fakes.langchain import ScriptedChat
 
-    made = SageCompressor(reranker=ListReranker(CLIFF), min_k=1)
-    assert len(made.model_copy(update={"max_k": 2}).compress_documents(documents(5), "q")) == 2
+    made = SageCompressor(reranker=ListReranker(CLIFF), selection=SelectionConfig(min_k=1))
+    assert (
+        len(
+            made.model_copy(update={"selection": SelectionConfig(max_k=2)}).compress_documents(
+                documents(5), "q"
+            )
+        )
+        == 2
+    )
     with pytest.raises(ValueError, match="top_n keeps exactly so many"):
         made.model_copy(update={"top_n": 2})
-    with pytest.raises(ValueError, match="min_k"):
-        made.model_copy(update={"min_k": -1})
+    with pytest.raises(ValueError, match="max_context_tokens"):
+        made.model_copy(update={"max_context_tokens": -1})
     retriever = SageRetriever(base_retriever=lambda q: documents(5), base_compressor=made)
     other = retriever.model_copy(update={"base_retriever": lambda q: documents(1)})
     assert (len(retriever.invoke("q", k=3)), len(other.invoke("q", k=3))) == (3, 1)
-    chain = create_sage_chain(ScriptedChat(replies=["a"]), retriever, max_calls=1)
+    chain = create_sage_chain(ScriptedChat(replies=["a"]), retriever, loop=FeedbackConfig(max_calls=1))
     plain = chain.model_copy(update={"retriever": RunnableLambda(lambda q: documents(1))})
     assert isinstance(plain.retriever, SageRetriever)
-    assert chain.model_copy(deep=True).max_calls == 1
+    assert chain.model_copy(deep=True).loop.max_calls == 1
 
 
 @pytest.mark.parametrize("settings", [{}, {"score_key": "score", "scale": "cosine"}])
 def test_a_score_beyond_floats_is_an_input_error(settings: dict) -> None:
     documents = [Document("The ferry leaves at seven.", metadata={"score": 10**400}) for _ in range(3)]
     with pytest.raises(InputError):
-        SageCompressor(**settings).compress_documents(documents, "When?")
+        SageCompressor(**at_door(**settings)).compress_documents(documents, "When?")

@@ -7,6 +7,7 @@ from langchain_core.runnables import ConfigurableField, Runnable
 
 from sage_core.errors import InputError
 from sage_langchain import SageChain, create_sage_chain
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat, ToolChat, graded, graded_call
 from tests.langchain.test_chain import retriever
 
@@ -30,7 +31,7 @@ class Old(ScriptedChat):
 
 
 def over(llm: Any, **settings: Any) -> SageChain:
-    return create_sage_chain(llm, retriever(), **settings)
+    return create_sage_chain(llm, retriever(), **at_door(**settings))
 
 
 @pytest.mark.parametrize(

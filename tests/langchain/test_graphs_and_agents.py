@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.prompts import PromptTemplate
 from langchain_core.tools import create_retriever_tool
 
+from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever
 from tests.fakes.langchain import graded
 from tests.fakes.models import WordReranker
@@ -53,7 +54,7 @@ def test_message_streams_of_a_graph_show_no_drafts_and_no_grades():
 def retriever_tool() -> Any:
     retriever = SageRetriever(
         base_retriever=lambda _: DOCUMENTS,
-        base_compressor=SageCompressor(reranker=WordReranker(), min_k=2, max_k=2),
+        base_compressor=SageCompressor(reranker=WordReranker(), selection=SelectionConfig(min_k=2, max_k=2)),
     )
     return create_retriever_tool(
         retriever,

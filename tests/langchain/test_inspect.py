@@ -16,6 +16,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from sage_core.errors import InputError
 from sage_core.inspecting import Inspection
+from sage_core.selection import SelectionConfig
 from sage_langchain import (
     MiniLMEmbeddings,
     SageCompressor,
@@ -121,7 +122,8 @@ def test_parent_documents_say_which_parts_led_to_them(embeddings: MiniLMEmbeddin
 def test_compression_shows_what_it_dropped(store: InMemoryVectorStore) -> None:
     classic = pytest.importorskip("langchain_classic.retrievers")
     retriever = classic.ContextualCompressionRetriever(
-        base_retriever=store.as_retriever(search_kwargs={"k": 6}), base_compressor=SageCompressor(min_k=1)
+        base_retriever=store.as_retriever(search_kwargs={"k": 6}),
+        base_compressor=SageCompressor(selection=SelectionConfig(min_k=1)),
     )
     found = inspect(retriever, QUESTION)
     assert steps(found) == ["VectorStoreRetriever", "ContextualCompressionRetriever"]
@@ -167,14 +169,14 @@ def test_a_function_as_retriever(documents: list[Document]) -> None:
 
 
 def test_our_retriever_says_where_it_cut(store: InMemoryVectorStore) -> None:
-    found = inspect(SageRetriever.from_vectorstore(store, min_k=1), QUESTION)
+    found = inspect(SageRetriever.from_vectorstore(store, selection=SelectionConfig(min_k=1)), QUESTION)
     assert steps(found) == ["CandidateSearch", "sage_rerank", "SageRetriever > sage_select"]
     assert "rank 2 falls to" in found.reason and found.steps[-1].scale == "probability"
 
 
 def test_our_chain_shows_each_round(store: InMemoryVectorStore) -> None:
     llm = ScriptedChat(replies=["a draft", grade(3, 1), "at seven", grade(9)])
-    chain = create_sage_chain(llm, store, min_k=1, critic_method="prompt")
+    chain = create_sage_chain(llm, store, selection=SelectionConfig(min_k=1), critic_method="prompt")
     found = inspect(chain, QUESTION)
     first, second = (len(s.passages) for s in found.steps if s.name == "sage_select")
     assert first < second == len(found.sent)

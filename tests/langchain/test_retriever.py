@@ -14,12 +14,15 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig
+from sage_core.selection import SelectionConfig
 from sage_langchain import (
     SageCompressor,
     SageRetriever,
     ScoredVectorStoreRetriever,
     create_sage_chain,
 )
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import AsyncWordReranker, WordEmbeddings
 from tests.fakes.models import WordReranker
 
@@ -38,7 +41,7 @@ def word_store() -> InMemoryVectorStore:
 
 def over_words(**settings: Any) -> SageRetriever:
     settings.setdefault("base_compressor", SageCompressor(reranker=WordReranker()))
-    return SageRetriever.from_vectorstore(word_store(), **settings)
+    return SageRetriever.from_vectorstore(word_store(), **at_door(**settings))
 
 
 def fake_store() -> InMemoryVectorStore:
@@ -89,7 +92,9 @@ def test_reranks_and_selects():
     chosen = retriever.invoke("bees")
     assert chosen == ranked, "all of them have fewer than 250 tokens"
     chosen = over_words(
-        base_compressor=SageCompressor(reranker=WordReranker(), min_context_tokens=50)
+        base_compressor=SageCompressor(
+            reranker=WordReranker(), selection=SelectionConfig(min_context_tokens=50)
+        )
     ).invoke("bees")
     assert chosen == ranked[: len(chosen)] and 5 <= len(chosen) < 30
     assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
@@ -252,11 +257,9 @@ def test_rerank_and_select_show_in_traces():
 
 def test_scores_of_the_search_are_selected_on_without_a_reranker():
     store = InMemoryVectorStore.from_texts(["text 0", "text 1", "text 2"], WordEmbeddings())
-    [best] = SageRetriever.from_vectorstore(store, reranker="none", score_key="near", k=1).invoke("text 1")
+    [best] = SageRetriever.from_vectorstore(store, reranker="none", k=1).invoke("text 1")
     assert best.page_content == "text 1"
-    assert best.metadata["relevance_score"] == pytest.approx(best.metadata["near"])
-    with pytest.raises(InputError, match="scale"):
-        SageRetriever.from_vectorstore(store, score_key="score", scale="cosine")
+    assert best.metadata["relevance_score"] == pytest.approx(best.metadata["score"])
 
 
 def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
@@ -267,7 +270,7 @@ def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
     store = InMemoryVectorStore.from_documents(documents, WordEmbeddings())
     limits = {"filter": lambda document: document.metadata["lang"] == "en"}
     retriever = SageRetriever.from_vectorstore(
-        store, documents=documents, search_kwargs=limits, reranker="none", min_k=2
+        store, words=documents, search_kwargs=limits, reranker="none", selection=SelectionConfig(min_k=2)
     )
     assert [d.metadata["lang"] for d in retriever.invoke("When does the ferry leave?")] == ["en"]
 
@@ -287,5 +290,7 @@ async def test_without_scores_a_passage_is_the_same_document_for_every_question(
     again = SageRetriever(base_retriever=lambda _: shuffled, scores=False).invoke(questions[0])
     assert {dumps(d) for d in again} == {dumps(d) for d in found[0]}, "Chroma shuffles them"
     assert "relevance_score" in plain.invoke("bees", select=False)[0].metadata, "a chain selects on them"
-    answered = create_sage_chain(lambda _: "yes", plain, max_rounds=1).invoke("notes on bees")
+    answered = create_sage_chain(lambda _: "yes", plain, loop=FeedbackConfig(max_rounds=1)).invoke(
+        "notes on bees"
+    )
     assert answered["context"]

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
 from tests.fakes.langchain import TEXT, WordEmbeddings
 from tests.fakes.models import HashModel, WordReranker
@@ -128,7 +129,9 @@ async def test_a_store_without_scores_is_searched_by_order(k):
     expected = [d.page_content for d in memory().similarity_search("bees on the roof", k)]
     search = ScoredVectorStoreRetriever(vectorstore=OrderedStore(), k=k)
     assert [d.page_content for d in search.invoke("bees on the roof")] == expected
-    retriever = SageRetriever.from_vectorstore(OrderedStore(), candidates=k, reranker="none", min_k=k)
+    retriever = SageRetriever.from_vectorstore(
+        OrderedStore(), candidates=k, reranker="none", selection=SelectionConfig(min_k=k)
+    )
     found = retriever.invoke("bees on the roof")
     assert await retriever.ainvoke("bees on the roof") == found
     assert [d.page_content for d in found] == expected
@@ -187,10 +190,10 @@ def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silen
         assert all(type(d.metadata["score"]) is float for d in first.invoke("bees on the new roof"))
     assert caplog.text.count("Pass score_key= to keep both") == 1
     caplog.clear()
-    kept = SageRetriever.from_vectorstore(
-        store,
-        score_key="similarity",
-        distance_key="far",
+    kept = SageRetriever(
+        base_retriever=ScoredVectorStoreRetriever(
+            vectorstore=store, score_key="similarity", distance_key="far"
+        ),
         base_compressor=SageCompressor(score_key="similarity", scale="cosine", select=False),
     ).invoke("bees on the new roof")
     own = next(d for d in kept if "score" in d.metadata)

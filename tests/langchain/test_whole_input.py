@@ -12,6 +12,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from tests.fakes.langchain import ListReranker, ScriptedChat, WordEmbeddings, graded
@@ -164,14 +165,18 @@ def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
 
 def test_settings_of_the_compressor_are_sent_where_they_belong():
     store = InMemoryVectorStore(WordEmbeddings())
-    made = SageRetriever.from_vectorstore(store, min_k=2, reranker=ListReranker(SCORES))
-    assert made.base_compressor == SageCompressor(
-        reranker=made.base_compressor.reranker, min_k=2, search_score_key="score"
+    made = SageRetriever.from_vectorstore(
+        store, selection=SelectionConfig(min_k=2), reranker=ListReranker(SCORES)
     )
-    whole = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), min_k=2)
-    assert whole.base_compressor.selection == SelectionConfig(min_k=2, max_k=5)
-    with pytest.raises(InputError, match="min_k"):
-        SageRetriever.from_vectorstore(store, min_k=2, base_compressor=SageCompressor())
+    assert made.base_compressor == SageCompressor(
+        reranker=made.base_compressor.reranker, selection=SelectionConfig(min_k=2), search_score_key="score"
+    )
+    limited = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), max_context_tokens=9)
+    assert limited.base_compressor.limits == SelectionConfig(max_k=5, max_context_tokens=9)
+    with pytest.raises(InputError, match="base_compressor"):
+        SageRetriever.from_vectorstore(
+            store, selection=SelectionConfig(min_k=2), base_compressor=SageCompressor()
+        )
     with pytest.raises(InputError, match="selection"):
         SageRetriever.from_vectorstore(store, selection=3)
 
@@ -187,13 +192,13 @@ def test_k_is_a_whole_number(k):
         over.invoke("bees", k=k)
 
 
-def test_plain_functions_are_models_and_one_string_is_a_no_answer():
+def test_plain_functions_are_models_and_a_sentence_is_a_no_answer():
     chain = create_sage_chain(
         lambda messages: "function says so",
         retriever(),
         critic=lambda messages: graded(9),
-        no_answer="NOT FOUND",
+        loop=FeedbackConfig(no_answer=("NOT FOUND",)),
     )
     out = chain.invoke("bees?")
     assert (out["answer"], out["sage"]["score"]) == ("function says so", 9)
-    assert chain.no_answer == ("NOT FOUND",)
+    assert chain.loop.no_answer == ("NOT FOUND",)

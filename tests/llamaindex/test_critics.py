@@ -29,20 +29,21 @@ from pydantic import BaseModel, ValidationError
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult, Verdict
 from sage_core.llm.usage import NO_USAGE
-from sage_core.selection import Gradient
+from sage_core.selection import Gradient, SelectionConfig
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 
 
 def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(min_k=2, rule=Gradient(0.99), scale="probability")
+    sage = SageNodePostprocessor(selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability")
     return SageQueryEngine.from_args(
         FixedRetriever(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2),
         llm=options.pop("llm", None) or ScriptedLLM.of(list(answers)),
         node_postprocessors=[sage],
         critic=critic,
         # The answers say nothing that the nodes could support; here it is the critics' grades that count.
-        **{"veto": "off", **options},
+        **at_door(**{"veto": "off", **options}),
     )
 
 
@@ -126,10 +127,6 @@ class TestEvaluators:
         found.update_prompts({"critic:eval_template": template})
         assert found.get_prompts()["critic:eval_template"].get_template() == template.get_template()
 
-    def test_a_template_for_it_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="evaluator"):
-            engine(FixedEvaluator(EvaluationResult()), critic_template=PromptTemplate("x"))
-
 
 class TestOthers:
     async def test_a_judge_of_the_core(self) -> None:
@@ -159,12 +156,12 @@ class TestOthers:
 
 def by_index(critic: Any, **options: Any) -> SageQueryEngine:
     index = SummaryIndex([TextNode(text="text")])
-    return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), critic=critic, **options)
+    return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), critic=critic, **at_door(**options))
 
 
 def by_engine(critic: Any, **options: Any) -> SageQueryEngine:
     stock = RetrieverQueryEngine.from_args(FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of())
-    return SageQueryEngine.from_query_engine(stock, critic=critic, **options)
+    return SageQueryEngine.from_query_engine(stock, critic=critic, **at_door(**options))
 
 
 class TestHandlers:
@@ -181,7 +178,7 @@ class TestHandlers:
         made(AnswerRelevancyEvaluator(llm=llm) if evaluator else llm).query("q")
         assert len(own.llm_token_counts) == 1
 
-    @pytest.mark.parametrize("made", [engine, by_index, by_engine])
+    @pytest.mark.parametrize("made", [engine, by_index])
     def test_a_manager_that_is_given_replaces_them(self, made: Any) -> None:
         own, given = (TokenCountingHandler(tokenizer=get_tokenizer()) for _ in range(2))
         critic = ScriptedLLM.of(callback_manager=CallbackManager([own]))

@@ -23,6 +23,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from sage_core.errors import InputError
 from sage_core.inspecting import Inspection
+from sage_core.selection import SelectionConfig
 from sage_llamaindex import MiniLMEmbedding, SageQueryEngine, SageRetriever, ainspect, inspect
 from tests.fakes.llamaindex import ScriptedLLM, grade
 
@@ -174,7 +175,7 @@ def test_a_chat_engine(index: VectorStoreIndex) -> None:
 
 
 def test_our_retriever_says_where_it_cut(index: VectorStoreIndex) -> None:
-    found = inspect(SageRetriever.from_index(index, min_k=1), QUESTION)
+    found = inspect(SageRetriever.from_index(index, selection=SelectionConfig(min_k=1)), QUESTION)
     assert steps(found) == [
         "VectorIndexRetriever",
         "SageNodePostprocessor.rerank",
@@ -188,7 +189,9 @@ def test_our_retriever_says_where_it_cut(index: VectorStoreIndex) -> None:
 
 def test_our_engine_shows_each_round(index: VectorStoreIndex) -> None:
     llm = ScriptedLLM.of(["a draft", "at seven"], [grade(3, 1), grade(9)])
-    engine = SageQueryEngine.from_args(index.as_retriever(similarity_top_k=6), llm=llm, min_k=1)
+    engine = SageQueryEngine.from_args(
+        index.as_retriever(similarity_top_k=6), llm=llm, selection=SelectionConfig(min_k=1)
+    )
     found = inspect(engine, QUESTION)
     assert [name for name in steps(found) if name == "SageQuestion.select"] == ["SageQuestion.select"] * 2
     first, second = (len(s.passages) for s in found.steps if s.name == "SageQuestion.select")

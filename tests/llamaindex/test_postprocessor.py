@@ -15,9 +15,9 @@ from llama_index.core import Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
-from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import Gradient
+from sage_core.selection import Gradient, SelectionConfig
 from sage_core.selection.rules import Earliest, RelativeToTop
 from sage_core.text.tokens import get_counter
 from sage_llamaindex import SageNodePostprocessor
@@ -38,7 +38,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, Any]) -> None:
 
 
 async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    sage = SageNodePostprocessor(reranker=None, min_k=3)
+    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=3))
     sage.postprocess_nodes(scored(0.9, 0.8, 0.7, 0.6))
     sage.postprocess_nodes([])
     assert not caplog.records
@@ -46,12 +46,14 @@ async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.Lo
         assert len(sage.postprocess_nodes(scored(0.9, 0.8, 0.7))) == 3
         assert len(await sage.apostprocess_nodes(scored(0.9, 0.2))) == 2
     assert caplog.text.count("raise the retriever's similarity_top_k") == 1
-    await SageNodePostprocessor(reranker=None, min_k=3).apostprocess_nodes(scored(0.9, 0.8, 0.7))
+    await SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=3)).apostprocess_nodes(
+        scored(0.9, 0.8, 0.7)
+    )
     assert caplog.text.count("raise the retriever's similarity_top_k") == 2
 
 
 def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptureFixture) -> None:
-    sage = SageNodePostprocessor(reranker=None, min_k=1)
+    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1))
     nodes = scored(*[None] * 9)
     assert ids(sage.postprocess_nodes(nodes)) == ids(nodes)
     sage.postprocess_nodes(nodes)
@@ -67,7 +69,14 @@ def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptur
     ],
 )
 def test_some_missing_scores_rank_last_and_are_no_gap(scores: list[float | None], kept: list[str]) -> None:
-    assert ids(SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(scored(*scores))) == kept
+    assert (
+        ids(
+            SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=2)).postprocess_nodes(
+                scored(*scores)
+            )
+        )
+        == kept
+    )
 
 
 def test_scores_come_out_as_python_floats() -> None:
@@ -84,17 +93,11 @@ def test_nothing_is_mutated_by_reranking() -> None:
     node = TextNode(text="the ferry at noon", metadata={"k": "v"})
     given_nodes = [NodeWithScore(node=node, score=0.5), *scored(0.4, 0.3)]
     before = copy.deepcopy(given_nodes)
-    for keep in (False, True):
-        sage = SageNodePostprocessor(reranker=WordReranker(), keep_retrieval_score=keep)
-        kept = sage.postprocess_nodes(given_nodes, query_str="ferry noon")
-        assert given_nodes == before
-        assert kept[0].node_id == node.node_id
-        assert kept[0].score == 1.0
-        assert kept[0] is not given_nodes[0]
-        assert ("retrieval_score" in kept[0].metadata) is keep
-    assert kept[0].metadata == {"k": "v", "retrieval_score": 0.5}
-    for mode in (MetadataMode.EMBED, MetadataMode.LLM):
-        assert kept[0].get_content(metadata_mode=mode) == "k: v\n\nthe ferry at noon"
+    kept = SageNodePostprocessor(reranker=WordReranker()).postprocess_nodes(
+        given_nodes, query_str="ferry noon"
+    )
+    assert given_nodes == before
+    assert kept[0].node == node and kept[0].score == 1.0 and kept[0] is not given_nodes[0]
 
 
 def test_index_nodes_pass_with_what_they_point_to() -> None:
@@ -129,7 +132,7 @@ async def test_empty_lists_give_empty_lists_before_anything_else(recorder: Recor
 
 async def test_events(recorder: Recorder) -> None:
     debug = LlamaDebugHandler(print_trace_on_end=False)
-    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=2)
+    sage = SageNodePostprocessor(reranker=WordReranker(), selection=SelectionConfig(min_k=1, max_k=2))
     sage.callback_manager = CallbackManager([debug])
     nodes = scored(0.1, 0.2, 0.3)
     kept = sage.postprocess_nodes(nodes, query_str="text 2")
@@ -166,23 +169,31 @@ async def test_async_reranking_lets_the_loop_run() -> None:
 
 def test_the_scale_is_told_by_the_range_and_a_named_one_wins() -> None:
     fused = scored(*[1 / (60 + r) for r in range(20)])  # reciprocal rank fusion has no cliff
-    assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(fused)) == 15
-    sage = SageNodePostprocessor(reranker=None, min_k=1, rule="gradient")
+    assert (
+        len(SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1)).postprocess_nodes(fused))
+        == 15
+    )
+    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1, rule="gradient"))
     assert len(sage.postprocess_nodes(fused)) == 20
     nodes = scored(8.0, 5.0, 4.5)
     for scale, n in (("auto", 3), ("logit", 1)):
-        assert len(SageNodePostprocessor(reranker=None, min_k=1, scale=scale).postprocess_nodes(nodes)) == n
+        assert (
+            len(
+                SageNodePostprocessor(
+                    reranker=None, selection=SelectionConfig(min_k=1), scale=scale
+                ).postprocess_nodes(nodes)
+            )
+            == n
+        )
 
 
-def test_behind_stock_postprocessors_and_in_the_order_of_the_search() -> None:
+def test_behind_stock_postprocessors() -> None:
     nodes = scored(0.9, 0.85, 0.8, 0.1, 0.05)
-    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1), scale="probability")
     reordered = LongContextReorder().postprocess_nodes(nodes)
     assert ids(sage.postprocess_nodes(reordered)) == ["n0", "n1", "n2"]
     similar = SimilarityPostprocessor(similarity_cutoff=0.82).postprocess_nodes(nodes)
     assert ids(sage.postprocess_nodes(similar)) == ["n0", "n1"]
-    sage.keep_order = True
-    assert ids(sage.postprocess_nodes(scored(0.7, 0.01, 0.9, 0.8))) == ["n0", "n2", "n3"]
 
 
 class TestSaving:
@@ -191,7 +202,9 @@ class TestSaving:
         ["auto", "gradient", Gradient(0.5), RelativeToTop(0.3), Earliest((Gradient(), RelativeToTop(0.5)))],
     )
     def test_names_and_rules_round_trip(self, rule: Any) -> None:
-        sage = SageNodePostprocessor(reranker="none", rule=rule, min_k=3, keep_order=True)
+        sage = SageNodePostprocessor(
+            reranker="none", selection=SelectionConfig(rule=rule, min_k=3), max_context_tokens=90
+        )
         data = sage.to_dict()
         for again in (
             SageNodePostprocessor.from_dict(data),
@@ -217,11 +230,12 @@ class TestSaving:
     @pytest.mark.parametrize(
         ("wrong", "advice"),
         [
-            ({"top_n": 3}, "max_k"),
+            ({"min_k": 3}, "selection"),
             ({"trust_remote_code": True}, "trust_remote_code"),
             ({"reranker": SageNodePostprocessor()}, "SageNodePostprocessor"),
             ({"reranker": "hybrid", "device": "cpu"}, "device"),
             ({"selection": 3}, "selection"),
+            ({"selection": SelectionConfig(max_context_tokens=9), "max_context_tokens": 8}, "twice"),
         ],
     )
     def test_unknown_arguments_are_refused_with_advice(self, wrong: dict[str, Any], advice: str) -> None:
@@ -238,7 +252,7 @@ def test_the_floor_is_as_much_to_read_in_hindi(chosen: bool, monkeypatch: pytest
         Settings.tokenizer = str.split
     sentence = "नौका हर सुबह सात बजे बंदरगाह से निकलती है और शाम को लौटती है। "
     nodes = [NodeWithScore(node=TextNode(text=sentence * 3 + str(i)), score=0.9 * 0.2**i) for i in range(20)]
-    postprocessor = SageNodePostprocessor(reranker="none", min_context_tokens=250)
+    postprocessor = SageNodePostprocessor(reranker="none", selection=SelectionConfig(min_context_tokens=250))
     sent = postprocessor.postprocess_nodes(nodes, QueryBundle("नौका कब निकलती है?"))
     counter = get_counter("words" if chosen else "bert")
     tokens = counter.count_many([node.text for node in sent])

@@ -33,9 +33,10 @@ class TestPrompts:
         made.update_prompts(
             {"critic:critic_template": critic, "response_synthesizer:text_qa_template": answer}
         )
-        for each in (made, engine(llm, critic_template=critic, text_qa_template=answer)):
-            each.query("Why?")
-            assert llm.asked("critic")[-1].endswith("END") and llm.asked("answer")[-1].startswith("QA Why?")
+        made.query("Why?")
+        assert llm.asked("critic")[-1].endswith("END") and llm.asked("answer")[-1].startswith("QA Why?")
+        engine(llm, text_qa_template=answer).query("How?")
+        assert llm.asked("answer")[-1].startswith("QA How?")
         assert not [name for name in engine(llm, feedback="off").get_prompts() if name.startswith("critic")]
 
     def test_a_critic_prompt_without_its_fields_is_refused(self) -> None:
@@ -129,7 +130,7 @@ from sage_llamaindex import SageQueryEngine
 assert state() == before, "the import"
 index = VectorStoreIndex([TextNode(text="The ferry leaves at seven.")], embed_model=MockEmbedding(8))
 for feedback in ("before_stream", "after_stream"):
-    made = SageQueryEngine.from_index(index, llm=MockLLM(), streaming=True, feedback=feedback, empty_below=None)
+    made = SageQueryEngine.from_index(index, llm=MockLLM(), streaming=True, feedback=feedback)
     print(made.query("When does the ferry leave?"))
     assert state() == before, feedback
 """

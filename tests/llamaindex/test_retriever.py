@@ -16,6 +16,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from sage_core.errors import InputError
+from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.llamaindex import HashEmbedding
 
@@ -86,7 +87,7 @@ def test_a_small_index_is_no_reason_for_a_warning(caplog):
 
 
 def test_over_any_retriever():
-    found = SageRetriever(Fixed(), nodes=nodes(), select=False).retrieve(QUESTION)
+    found = SageRetriever(Fixed(), words=nodes(), select=False).retrieve(QUESTION)
     assert PART in [n.text for n in found] and len(found) > 5
     assert [n.node_id for n in SageRetriever(Fixed(), select=False).retrieve(QUESTION)] == [
         f"n{i}" for i in range(5)
@@ -102,11 +103,11 @@ def test_an_empty_index_and_one_filled_later():
 
 
 def test_the_engine_takes_a_retriever_with_its_settings():
-    retriever = SageRetriever.from_index(simple(), candidates=3, max_k=1)
+    retriever = SageRetriever.from_index(simple(), candidates=3, selection=SelectionConfig(max_k=1))
     engine = SageQueryEngine.from_args(retriever, llm=MockLLM(), feedback="off")
     assert len(engine.query(QUESTION).source_nodes) == len(retriever.retrieve(QUESTION)) == 1
     with pytest.raises(InputError):
-        SageQueryEngine.from_args(retriever, llm=MockLLM(), max_k=2)
+        SageQueryEngine.from_args(retriever, llm=MockLLM(), selection=SelectionConfig(max_k=2))
     with pytest.raises(InputError):
         SageQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[SageNodePostprocessor()])
 
@@ -116,7 +117,7 @@ def test_the_engine_takes_a_retriever_with_its_settings():
     [
         (Fixed(), {"candidates": 0}),
         (Fixed(), {"words": "bm25"}),
-        (Fixed(), {"postprocessor": SageNodePostprocessor(), "max_k": 3}),
+        (Fixed(), {"selection": SelectionConfig(max_context_tokens=9), "max_context_tokens": 8}),
         ("a text", {}),
     ],
 )

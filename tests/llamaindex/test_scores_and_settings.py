@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class L2Retriever(BaseRetriever):
 @pytest.mark.parametrize("scale", ["auto", "distance"])
 def test_distances_of_faiss_keep_the_nearest(scale: str, caplog: pytest.LogCaptureFixture) -> None:
     nodes = L2Retriever(30).retrieve("q")
-    sage = SageNodePostprocessor(reranker=None, min_k=3, max_k=5, scale=scale)
+    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=3, max_k=5), scale=scale)
     kept = sage.postprocess_nodes(nodes)
     assert [n.node_id for n in kept] == [n.node_id for n in nodes[: len(kept)]]
     assert 3 <= len(kept) <= 5
@@ -50,7 +51,9 @@ def test_distances_of_faiss_keep_the_nearest(scale: str, caplog: pytest.LogCaptu
 
 def test_similarities_are_not_taken_for_distances() -> None:
     for scores in ((0.9, 0.5, 0.1), (0.1, 0.9, 0.5), (0.5, 0.5, 0.5), (-3.0, -2.0, -1.0), (None, 0.3, None)):
-        kept = SageNodePostprocessor(reranker=None, min_k=3).postprocess_nodes(scored(*scores))
+        kept = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=3)).postprocess_nodes(
+            scored(*scores)
+        )
         known = [n.score for n in kept if n.score is not None]
         assert known == sorted((s for s in scores if s is not None), reverse=True)
 
@@ -63,40 +66,44 @@ def test_numbers_that_are_no_probabilities_are_told() -> None:
 @pytest.mark.parametrize("scale", ["auto", "unbounded", "logit", "cosine"])
 def test_infinite_scores_can_be_written_as_json(scale: str) -> None:
     nodes = scored(math.inf, 0.5, -math.inf, math.nan, 0.4)
-    kept = SageNodePostprocessor(reranker=None, min_k=5, scale=scale).postprocess_nodes(nodes)
+    kept = SageNodePostprocessor(
+        reranker=None, selection=SelectionConfig(min_k=5), scale=scale
+    ).postprocess_nodes(nodes)
     assert [n.node_id for n in kept] == ["n0", "n1", "n4", "n2", "n3"]
     for node in kept:
         json.loads(node.to_json(), parse_constant=pytest.fail)
 
 
 class TestSettings:
-    def test_one_object_or_its_keywords(self) -> None:
+    def test_a_selection_is_saved(self) -> None:
         config = SelectionConfig(rule=Threshold(0.4), min_k=2, max_k=6)
-        whole = SageNodePostprocessor(reranker=None, selection=config)
-        apart = SageNodePostprocessor(reranker=None, rule=Threshold(0.4), min_k=2, max_k=6)
-        assert whole.to_dict() == apart.to_dict() and whole.selection == apart.selection == config
-        assert SageNodePostprocessor(reranker=None, selection=config, min_k=3).selection.min_k == 3
-        assert SageNodePostprocessor.from_dict(whole.to_dict()).selection == config
+        sage = SageNodePostprocessor(reranker=None, selection=config, max_context_tokens=90)
+        again = SageNodePostprocessor.from_dict(sage.to_dict())
+        assert again.limits == sage.limits == replace(config, max_context_tokens=90)
 
     @pytest.mark.parametrize(
-        "settings", [{"selection": SelectionConfig(rule=FixedK(2))}, {"rule": FixedK(2)}]
+        "settings", [{"selection": SelectionConfig(rule=FixedK(2))}, {"max_context_tokens": 4}]
     )
     def test_the_engine_takes_them_too(self, settings: dict[str, Any]) -> None:
         llm = ScriptedLLM.of(["an answer"])
         engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, **settings)
         for made in (engine, engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))):
             assert len(made.query("q").source_nodes) == 2
-        with pytest.raises(InputError, match=next(iter(settings))):
+        with pytest.raises(InputError, match="selection"):
             ours = [SageNodePostprocessor(reranker=None)]
             SageQueryEngine.from_args(FixedRetriever(0.9), llm=llm, node_postprocessors=ours, **settings)
 
     def test_a_copy_with_changes_works_with_them(self) -> None:
-        sage = SageNodePostprocessor(reranker=None, min_k=1, max_k=4, scale="probability")
+        sage = SageNodePostprocessor(
+            reranker=None, selection=SelectionConfig(min_k=1, max_k=4), scale="probability"
+        )
         nodes = scored(0.9, 0.8, 0.7, 0.6)
-        assert len(sage.model_copy(update={"max_k": 2}).postprocess_nodes(nodes)) == 2
+        assert (
+            len(sage.model_copy(update={"selection": SelectionConfig(max_k=2)}).postprocess_nodes(nodes)) == 2
+        )
         assert len(sage.model_copy().postprocess_nodes(nodes)) == len(sage.postprocess_nodes(nodes)) == 4
-        with pytest.raises(ValueError, match="max_k"):
-            sage.model_copy(update={"max_k": 0})
+        with pytest.raises(ValueError, match="max_context_tokens"):
+            sage.model_copy(update={"max_context_tokens": 0})
         parser = SageNodeParser(tokenizer="words", max_tokens=30)
         copied = parser.model_copy(update={"max_tokens": 3})
         assert max(len(t.split()) for t in copied.split_text("One two three four five six. Seven.")) <= 3
@@ -107,7 +114,10 @@ class TestSettings:
 def test_nothing_relevant_is_no_context_and_no_call(streaming: bool) -> None:
     llm = ScriptedLLM.of()
     engine = SageQueryEngine.from_args(
-        FixedRetriever(0.3, 0.2), llm=llm, rule=Threshold(0.5), min_k=0, streaming=streaming
+        FixedRetriever(0.3, 0.2),
+        llm=llm,
+        selection=SelectionConfig(rule=Threshold(0.5), min_k=0),
+        streaming=streaming,
     )
     for response in (engine.query("q"), asyncio.run(engine.aquery("q"))):
         assert response.source_nodes == []

@@ -8,7 +8,9 @@ from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from sage_core.segmentation import Segmenter
+from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import TOPICS, HashEmbedding, OverlapModel, ScriptedLLM, story
 
 
@@ -44,7 +46,10 @@ def built(storage: StorageContext) -> VectorStoreIndex:
 
 def ask(index: VectorStoreIndex, question: str, **options: Any) -> list[Any]:
     found = SageQueryEngine.from_index(
-        index, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)], **options
+        index,
+        llm=ScriptedLLM.of(),
+        node_postprocessors=[SageNodePostprocessor(selection=SelectionConfig(min_k=1))],
+        **at_door(**options),
     )
     return found.query(question).source_nodes
 

@@ -8,18 +8,19 @@ import pytest
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 
-from sage_core.selection import Gradient
+from sage_core.selection import Gradient, SelectionConfig
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
+from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, trace_of
 
 SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def engine(llm: ScriptedLLM, *scores: float, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(min_k=2, rule=Gradient(0.99), scale="probability")
+    sage = SageNodePostprocessor(selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability")
     given = {"node_postprocessors": [sage], "streaming": True, **options}
-    return SageQueryEngine.from_args(FixedRetriever(*(scores or SCORES)), llm=llm, **given)
+    return SageQueryEngine.from_args(FixedRetriever(*(scores or SCORES)), llm=llm, **at_door(**given))
 
 
 async def read(response: Any) -> list[str]:

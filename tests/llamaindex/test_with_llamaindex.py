@@ -22,15 +22,18 @@ from llama_index.core.selectors import LLMSingleSelector
 from llama_index.core.tools import QueryEngineTool
 
 from sage_core.segmentation import Segmenter
-from sage_core.selection import Gradient
+from sage_core.selection import Gradient, SelectionConfig
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
 
 
 def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(reranker=None, min_k=2, rule=Gradient(0.99), scale="probability")
+    sage = SageNodePostprocessor(
+        reranker=None, selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability"
+    )
     return SageQueryEngine.from_args(
-        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **options
+        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **at_door(**options)
     )
 
 
@@ -78,7 +81,9 @@ class TestChat:
 
     async def test_context_engines_take_the_postprocessor(self) -> None:
         llm = ScriptedLLM.of(["spoken"])
-        sage = SageNodePostprocessor(reranker=None, min_k=2, rule=Gradient(0.99), scale="probability")
+        sage = SageNodePostprocessor(
+            reranker=None, selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability"
+        )
         for kind in (ContextChatEngine, CondensePlusContextChatEngine):
             chat = kind.from_defaults(
                 retriever=FixedRetriever(0.9, 0.8, 0.7), llm=llm, node_postprocessors=[sage]
@@ -98,7 +103,7 @@ class TestWrappers:
             llm=llm,
             retriever=retriever,
             text_splitter=parser,
-            node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=2)],
+            node_postprocessors=[SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=2))],
         )
         for response in (found.query("When?"), await found.aquery("When?")):
             texts = [n.node.get_content() for n in response.source_nodes]
@@ -159,7 +164,7 @@ class TestScoresOfOthers:
         found = SageQueryEngine.from_args(
             retriever,
             llm=ScriptedLLM.of(),
-            node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=1)],
+            node_postprocessors=[SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1))],
         )
         for response in (found.query("ferry strait noon"), await found.aquery("ferry strait noon")):
             assert [n.node_id for n in response.source_nodes] == ["t4"]
@@ -172,7 +177,9 @@ class TestScoresOfOthers:
             retrievers, llm=ScriptedLLM.of(), mode=mode, num_queries=1, similarity_top_k=5, use_async=False
         )
         found = SageQueryEngine.from_args(
-            fusion, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=1)]
+            fusion,
+            llm=ScriptedLLM.of(),
+            node_postprocessors=[SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1))],
         )
         response = found.query("ferry strait noon")
         assert response.source_nodes[0].node_id == "t4"
@@ -183,7 +190,7 @@ class TestScoresOfOthers:
         nodes = FixedRetriever(0.5, 0.4, 0.3, 0.2).retrieve("q")
         for run in ("sync", "async"):
             rerank = LLMRerank(llm=ScriptedLLM.of([reply]), top_n=1, choice_batch_size=5)
-            sage = SageNodePostprocessor(reranker=rerank, min_k=1)
+            sage = SageNodePostprocessor(reranker=rerank, selection=SelectionConfig(min_k=1))
             kept = (
                 sage.postprocess_nodes(nodes, query_str="q")
                 if run == "sync"
@@ -205,7 +212,7 @@ class TestScoresOfOthers:
         folder = str(save_model(tmp_path))
         nodes = FixedRetriever(*[0.5] * 6).retrieve("q")
         stock = SentenceTransformerRerank(model=folder, top_n=2, device="cpu")
-        sage = SageNodePostprocessor(reranker=stock, scale="logit", min_k=6)
+        sage = SageNodePostprocessor(reranker=stock, scale="logit", selection=SelectionConfig(min_k=6))
         expected = SentenceTransformerRerank(model=folder, top_n=6, device="cpu").postprocess_nodes(
             FixedRetriever(*[0.5] * 6).retrieve("q"), query_str="text 3"
         )
@@ -225,6 +232,8 @@ class TestScoresOfOthers:
         found = widen.postprocess_nodes([NodeWithScore(node=nodes[2], score=1.0)])
         assert [n.get_content() for n in found] == TOPICS[1:4]
         # Neighbours have no score: kept up to min_k, behind the one that has.
-        kept = SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(found)
+        kept = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=2)).postprocess_nodes(
+            found
+        )
         assert kept[0].get_content() == TOPICS[2]
         assert len(kept) == 2

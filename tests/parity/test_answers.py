@@ -13,10 +13,11 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import BaseModel
 
 from sage_core.errors import InputError
-from sage_langchain import SageChain, SageRetriever, create_sage_chain
+from sage_langchain import SageChain, SageCompressor, SageRetriever, create_sage_chain
 from sage_langchain import marks_of as chain_marks
 from sage_llamaindex import SageQueryEngine
 from sage_llamaindex import marks_of as engine_marks
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat, ToolChat, graded
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.models import WordReranker
@@ -33,7 +34,10 @@ class When(BaseModel):
 
 def retriever(**settings: Any) -> SageRetriever:
     documents = [Document(text, metadata={"start_index": 10 * i}) for i, text in enumerate(TEXTS)]
-    return SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker(), **settings)
+    return SageRetriever(
+        base_retriever=lambda _: documents,
+        base_compressor=SageCompressor(reranker=WordReranker(), **at_door(**settings)),
+    )
 
 
 def structured(*answers: str) -> Any:
@@ -47,7 +51,7 @@ def structured(*answers: str) -> Any:
 def chain(llm: Any, *grades: int, **settings: Any) -> SageChain:
     critic = ScriptedChat(replies=[graded(score, -1) for score in grades])
     first = retriever(min_k=1)
-    return create_sage_chain(llm, first, critic=critic, critic_method="prompt", **settings)
+    return create_sage_chain(llm, first, critic=critic, critic_method="prompt", **at_door(**settings))
 
 
 @pytest.mark.parametrize(

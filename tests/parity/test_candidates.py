@@ -13,6 +13,7 @@ from sage_core.ranking import Links, named_reranker
 from sage_core.ranking.candidates import Hit, merge
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageRetriever
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
 from tests.fakes.models import HashEmbedder
@@ -63,7 +64,7 @@ def llamaindex(**settings: Any) -> SageRetriever:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=name)
         nodes.append(node)
     index = VectorStoreIndex(nodes, embed_model=HashEmbedding())
-    return SageRetriever.from_index(index, **settings)
+    return SageRetriever.from_index(index, **at_door(**settings))
 
 
 def langchain(**settings: Any) -> ChainRetriever:
@@ -71,7 +72,7 @@ def langchain(**settings: Any) -> ChainRetriever:
         Document(text, metadata={"source": name, "start_index": start}) for name, text, start in chunks()
     ]
     store = InMemoryVectorStore.from_documents(documents, Embeddings())
-    return ChainRetriever.from_vectorstore(store, **settings)
+    return ChainRetriever.from_vectorstore(store, **at_door(**settings))
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

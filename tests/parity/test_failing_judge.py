@@ -15,9 +15,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.feedback import FeedbackResult, Verdict
 from sage_core.verify import LocalJudge, mark_answer, settled
-from sage_langchain import SageGrounding, SageRetriever, create_sage_chain
+from sage_langchain import SageCompressor, SageGrounding, SageRetriever, create_sage_chain
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
@@ -65,7 +66,7 @@ def by_engine(how: str, folder: Path, **settings: Any) -> tuple[str, FeedbackRes
     if how.endswith("streamed"):
         settings |= {"streaming": True, "feedback": "after_stream"}
     llm = ScriptedLLM.of([ANSWER], [GRADE])
-    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **at_door(**settings))
     if how == "streamed":
         response: Any = engine.query(QUESTION)
         return "".join(response.response_gen), trace_of(response)
@@ -82,12 +83,13 @@ def by_engine(how: str, folder: Path, **settings: Any) -> tuple[str, FeedbackRes
 
 def by_chain(how: str, folder: Path, **settings: Any) -> tuple[str, FeedbackResult]:
     retriever = SageRetriever(
-        base_retriever=lambda _: [Document(text) for text in TEXTS], reranker=WordReranker()
+        base_retriever=lambda _: [Document(text) for text in TEXTS],
+        base_compressor=SageCompressor(reranker=WordReranker()),
     )
     critic = {"critic": ScriptedChat(replies=[GRADE] * 5), "critic_method": "prompt"}
     llm = FakeListChatModel(responses=[ANSWER, GRADE])  # it grades too where no model is named as critic
     rounds = {"max_rounds": 1} if how.endswith("streamed") else {}
-    chain = create_sage_chain(llm, retriever, **{**critic, **rounds, **settings})
+    chain = create_sage_chain(llm, retriever, **at_door(**{**critic, **rounds, **settings}))
     if how == "streamed":
         pieces = list(chain.stream(QUESTION))
     elif how == "astreamed":

@@ -11,6 +11,7 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, TextNode
 
 from sage_core.segmentation import Segmenter
+from sage_core.selection import SelectionConfig
 from sage_core.text.header import MAX_HEADER_TOKENS
 from sage_core.text.outline import Outline, join_path, split_path
 from sage_core.text.tokens import get_counter
@@ -184,7 +185,9 @@ class Length:
 SEEN: list[str] = []
 
 
-@pytest.mark.parametrize("compressor", [SageCompressor(reranker=Length(), min_k=99), Noted()])
+@pytest.mark.parametrize(
+    "compressor", [SageCompressor(reranker=Length(), selection=SelectionConfig(min_k=99)), Noted()]
+)
 async def test_langchain_puts_the_header_on_and_takes_it_off(compressor: BaseDocumentCompressor) -> None:
     chunks = split(GUIDE, prepend_header=True)
     below = [c for c in chunks if "header" in c.metadata]

@@ -1,20 +1,13 @@
 """Every keyword of the docs at every door that takes it, and those of the stock parts that ours replace."""
 
-import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
-from llama_index.core.node_parser import (
-    SemanticSplitterNodeParser,
-    SentenceSplitter,
-    SentenceWindowNodeParser,
-    TokenTextSplitter,
-)
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
@@ -49,69 +42,40 @@ def stock_engine() -> Any:
     return an_index().as_query_engine(llm=MockLLM())
 
 
-# What a door is called with, and where the settings of its selection then are.
-SELECTING: dict[str, Callable[..., SelectionConfig]] = {
-    "SageNodePostprocessor": lambda **s: SageNodePostprocessor(**s).selection,
-    "SageRetriever": lambda **s: SageRetriever(an_index().as_retriever(), **s).postprocessor.selection,
-    "SageRetriever.from_index": lambda **s: SageRetriever.from_index(an_index(), **s).postprocessor.selection,
+# What a door is called with, and what ranks and selects there.
+SELECTING: dict[str, Callable[..., Any]] = {
+    "SageNodePostprocessor": SageNodePostprocessor,
+    "SageRetriever": lambda **s: SageRetriever(an_index().as_retriever(), **s).postprocessor,
+    "SageRetriever.from_index": lambda **s: SageRetriever.from_index(an_index(), **s).postprocessor,
     "SageQueryEngine": lambda **s: (
-        SageQueryEngine(
-            an_index().as_retriever(), get_response_synthesizer(llm=MockLLM()), **s
-        )._sage.selection
+        SageQueryEngine(an_index().as_retriever(), get_response_synthesizer(llm=MockLLM()), **s)._sage
     ),
     "SageQueryEngine.from_args": lambda **s: (
-        SageQueryEngine.from_args(an_index().as_retriever(), llm=MockLLM(), **s)._sage.selection
+        SageQueryEngine.from_args(an_index().as_retriever(), llm=MockLLM(), **s)._sage
     ),
     "SageQueryEngine.from_index": lambda **s: (
-        SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s)._sage.selection
+        SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s)._sage
     ),
     "SageQueryEngine.from_query_engine": lambda **s: (
-        SageQueryEngine.from_query_engine(stock_engine(), **s)._sage.selection
+        SageQueryEngine.from_query_engine(stock_engine(), **s)._sage
     ),
-    "SageCompressor": lambda **s: SageCompressor(**s).selection,
-    "SageRetriever of LangChain": lambda **s: (
-        ChainRetriever(base_retriever=a_store().as_retriever(), **s).base_compressor.selection
-    ),
-    "from_vectorstore": lambda **s: ChainRetriever.from_vectorstore(a_store(), **s).base_compressor.selection,
+    "SageCompressor": SageCompressor,
+    "from_vectorstore": lambda **s: ChainRetriever.from_vectorstore(a_store(), **s).base_compressor,
     "create_sage_chain": lambda **s: (
-        create_sage_chain(lambda _: "yes", a_store(), **s).retriever.base_compressor.selection
+        create_sage_chain(lambda _: "yes", a_store(), **s).retriever.base_compressor
     ),
 }
-SETTINGS: dict[str, Any] = {
-    "rule": "gradient",
-    "min_k": 2,
-    "max_k": 5,
-    "min_context_tokens": 60,
-    "empty_below": 0.02,
-    "max_context_tokens": 700,
-}
-
-
-def test_the_table_has_every_setting() -> None:
-    assert SETTINGS.keys() | {"gradient"} == {field.name for field in fields(SelectionConfig)}
 
 
 @pytest.mark.parametrize("door", SELECTING)
-def test_the_papers_gradient_is_in_the_config_alone(door: str) -> None:
-    config = SelectionConfig(gradient=0.4)
-    assert SELECTING[door](selection=config) == config
-    with pytest.raises((InputError, TypeError), match=r"SelectionConfig\(gradient="):
-        SELECTING[door](gradient=0.4)
-
-
-@pytest.mark.parametrize("door", [SageNodeParser, SageTextSplitter])
-@pytest.mark.parametrize("name", ["strategy", "coarse_tokens"])
-def test_the_papers_segmentation_is_in_the_segmenter_alone(door: Any, name: str) -> None:
-    with pytest.raises((InputError, TypeError), match=rf"Segmenter\({name}="):
-        door(**{name: 300})
-
-
-@pytest.mark.parametrize("name", [*SETTINGS, "selection"])
-@pytest.mark.parametrize("door", SELECTING)
-def test_a_setting_of_the_selection(door: str, name: str) -> None:
-    alone = {name: SETTINGS[name]} if name in SETTINGS else {}
-    expected = SelectionConfig(**alone) if alone else SelectionConfig(**SETTINGS)
-    assert SELECTING[door](**(alone or {"selection": expected})) == expected
+def test_how_much_is_said_in_one_way_at_every_door(door: str) -> None:
+    config, make = SelectionConfig(gradient=0.4, max_k=5), SELECTING[door]
+    assert make(selection=config).limits == config
+    assert make(max_context_tokens=700).limits == SelectionConfig(max_context_tokens=700)
+    assert make(selection=config, max_context_tokens=700).limits == replace(config, max_context_tokens=700)
+    for refused in ({"min_k": 3}, {"selection": 3}, {"max_context_tokens": 0}):
+        with pytest.raises((InputError, TypeError), match=next(iter(refused))):
+            make(**refused)
 
 
 # Doors that grade.
@@ -159,9 +123,12 @@ def test_candidates_are_what_the_search_brings() -> None:
     retriever = ChainRetriever.from_vectorstore(a_store(), candidates=3, words="off")
     assert len(nodes) == len(retriever.invoke(QUESTION, select=False)) == 3
     engine = SageQueryEngine.from_index(
-        an_index(), llm=MockLLM(), candidates=3, rule=FixedK(9), retriever_args={"words": "off"}
+        an_index(),
+        llm=MockLLM(),
+        candidates=3,
+        selection=SelectionConfig(rule=FixedK(9)),
     )
-    assert len(engine.query(QUESTION).source_nodes) == 3
+    assert len(engine.query(QUESTION).source_nodes) == len(engine.retriever.retrieve(QUESTION)) >= 3
 
 
 @pytest.mark.parametrize(
@@ -172,7 +139,6 @@ def test_candidates_are_what_the_search_brings() -> None:
         (of_index, {"retriever_args": {"filters": ONE}}, TEXTS[3:4]),
         (of_store, {"filter": lambda d: d.metadata["i"] == 3}, TEXTS[3:4]),
         (of_store, {"search_kwargs": {"filter": lambda d: d.metadata["i"] == 3}}, TEXTS[3:4]),
-        (of_index, {"vector_store_query_mode": VectorStoreQueryMode.DEFAULT, "min_k": 2, "max_k": 2}, 2),
         (of_store, {"k": 3}, 3),
         (of_store, {"search_kwargs": {"k": 3}}, 3),
         (of_store, {"search_kwargs": {"k": 3}, "candidates": 5}, 3),
@@ -186,7 +152,9 @@ def test_stock_arguments_do_what_they_do_elsewhere(door: Any, arguments: Any, ex
 def test_the_mode_of_the_search_reaches_the_store() -> None:
     mode = VectorStoreQueryMode.MMR
     assert (
-        SageRetriever.from_index(an_index(), vector_store_query_mode=mode)._retriever._vector_store_query_mode
+        SageRetriever.from_index(
+            an_index(), retriever_args={"vector_store_query_mode": mode}
+        )._retriever._vector_store_query_mode
         == mode
     )
 
@@ -194,13 +162,7 @@ def test_the_mode_of_the_search_reaches_the_store() -> None:
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        (lambda: of_index(similarity_top_k=5), "candidates=.*max_k="),
-        (lambda: of_engine(top_n=3), "max_k"),
-        (lambda: of_index(retriever_arg={}), "SageRetriever.*'retriever_args'"),
-        (lambda: of_index(similarity_cutoff=0.7), "SageRetriever.*Threshold"),
-        (lambda: of_store(score_threshold=0.7), "Threshold"),
         (lambda: of_store(search_kwargs={"score_threshold": 0.7}), "Threshold"),
-        (lambda: of_store(search_type="mmr"), "as_retriever"),
         (lambda: of_store(k=3, search_kwargs={"k": 4}), "k"),
         (lambda: of_store(filter=lambda d: True, search_kwargs={"filter": lambda d: True}), "filter"),
         (lambda: SageTextSplitter.from_language("python"), "RecursiveCharacterTextSplitter"),
@@ -215,7 +177,7 @@ def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advi
 
 
 def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
-    retriever = ChainRetriever.from_vectorstore(a_store(), min_k=3)
+    retriever = ChainRetriever.from_vectorstore(a_store(), selection=SelectionConfig(min_k=3))
     assert (
         repr(retriever) == "SageRetriever(base_compressor=SageCompressor(search_score_key='score', min_k=3))"
     )
@@ -228,16 +190,3 @@ def test_sizes_by_position() -> None:
     with pytest.warns(UserWarning, match="chunk_overlap"):
         parser = SageNodeParser(512, 20)
     assert parser.to_dict() == SageNodeParser(chunk_size=512).to_dict()
-
-
-@pytest.mark.parametrize(
-    "stock", [SentenceSplitter, TokenTextSplitter, SentenceWindowNodeParser, SemanticSplitterNodeParser]
-)
-def test_every_argument_of_the_stock_parsers_is_taken_or_advised_on(stock: Any) -> None:
-    for name in {*stock.model_fields, *inspect.signature(stock.__init__).parameters} - {
-        "self",
-        "kwargs",
-        "data",
-    }:
-        if name not in SageNodeParser.model_fields:
-            assert name in SageNodeParser._advice, name

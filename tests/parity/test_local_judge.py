@@ -8,9 +8,11 @@ from llama_index.core.evaluation import BaseEvaluator
 
 from sage_core import FeedbackConfig
 from sage_core.errors import InputError
+from sage_core.selection import SelectionConfig
 from sage_core.verify import LocalJudge
 from sage_langchain import SageCompressor, SageGrounding, SageRetriever, create_sage_chain
 from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ListReranker, ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.fakes.llamaindex_engines import both, engine
@@ -94,10 +96,12 @@ class TestCritic:
         texts = ["Honey bees dance to tell where flowers are.", "A queen lays two thousand eggs a day."]
         inner = SageRetriever(
             base_retriever=lambda _: [Document(text) for text in texts],
-            base_compressor=SageCompressor(reranker=ListReranker([0.9, 0.8]), min_k=2),
+            base_compressor=SageCompressor(
+                reranker=ListReranker([0.9, 0.8]), selection=SelectionConfig(min_k=2)
+            ),
         )
         llm, question = ScriptedChat(replies=texts[:1] * 3), "Why do honey bees dance?"
-        chain = create_sage_chain(llm, inner, max_rounds=2, critic="local")
+        chain = create_sage_chain(llm, inner, loop=FeedbackConfig(max_rounds=2), critic="local")
         if way == "stream":
             trace = next(piece["sage"] for piece in chain.stream(question) if "sage" in piece)
         else:
@@ -108,7 +112,9 @@ class TestCritic:
 
     def test_of_what_kind_it_is(self) -> None:
         def chain(**settings: str) -> str:
-            return create_sage_chain(ScriptedChat(replies=[]), lambda _: [], **settings).loop.critic
+            return create_sage_chain(
+                ScriptedChat(replies=[]), lambda _: [], **at_door(**settings)
+            ).loop.critic
 
         assert (
             chain(critic="auto") == chain(loop=FeedbackConfig(critic="auto")) == "auto" and chain() == "llm"

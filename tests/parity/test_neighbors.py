@@ -10,6 +10,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNode
 from sage_core.ranking import Place, link, vouch
 from sage_langchain import SageCompressor
 from sage_llamaindex import SageNodePostprocessor
+from tests.fakes.doors import at_door
 
 TEXTS = ["The ferry leaves at seven.", "It returns at nine.", "The mill spins wool.", "Bees are kept."]
 # Two documents of two chunks, one blank line between the chunks.
@@ -45,7 +46,7 @@ def nodes(*, related: bool = False) -> list[NodeWithScore]:
 
 
 def by_llamaindex(related: bool = False, **settings: Any) -> dict[str, float | None]:
-    sage = SageNodePostprocessor(**{"reranker": Fixed(), "min_k": 4, **settings})
+    sage = SageNodePostprocessor(**at_door(**{"reranker": Fixed(), "min_k": 4, **settings}))
     return {n.text: n.score for n in sage.postprocess_nodes(nodes(related=related), query_str="When?")}
 
 
@@ -54,7 +55,7 @@ def by_langchain(**settings: Any) -> dict[str, float]:
         Document(text, metadata={"source": p.document, "start_index": p.start, "s": SCORES[text]})
         for text, p in zip(TEXTS, PLACES, strict=True)
     ]
-    sage = SageCompressor(**{"reranker": Fixed(), "min_k": 4, **settings})
+    sage = SageCompressor(**at_door(**{"reranker": Fixed(), "min_k": 4, **settings}))
     kept = sage.compress_documents(documents, "When?")
     return {d.page_content: d.metadata["relevance_score"] for d in kept}
 
@@ -67,13 +68,11 @@ def test_the_core_links_the_first_two() -> None:
 @pytest.mark.parametrize(
     "ranked", [by_llamaindex, lambda **settings: by_llamaindex(related=True, **settings), by_langchain]
 )
-def test_neighbors_vouch_unless_told_not_to(ranked: Any) -> None:
+def test_neighbors_vouch(ranked: Any) -> None:
     assert ranked() == pytest.approx(EXPECTED)
-    assert ranked(neighbors=False) == SCORES
 
 
-@pytest.mark.parametrize(("neighbors", "expected"), [(None, SCORES), (True, EXPECTED)])
-def test_scores_that_were_there_are_left_alone_unless_asked(neighbors: Any, expected: Any) -> None:
-    mine = by_llamaindex(reranker=None, scale="probability", neighbors=neighbors)
-    theirs = by_langchain(reranker=None, score_key="s", neighbors=neighbors)
-    assert mine == theirs == pytest.approx(expected)
+def test_scores_that_were_there_are_left_alone() -> None:
+    mine = by_llamaindex(reranker=None, scale="probability")
+    theirs = by_langchain(reranker=None, score_key="s")
+    assert mine == theirs == SCORES

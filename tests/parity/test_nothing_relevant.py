@@ -12,13 +12,14 @@ from llama_index.core.llms import LLMMetadata
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.errors import InputError
-from sage_core.selection import FixedK
+from sage_core.selection import FixedK, SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex import SageRetriever as LlamaIndexRetriever
 from sage_llamaindex.postprocessor import tokens_of
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade
 
@@ -55,22 +56,24 @@ def sent(
     """How many passages a door sends; an engine and a chain, to their LLM."""
     llm, chat = ScriptedLLM.of(["an answer"], [grade(9)]), ScriptedChat(replies=["an answer", grade(9)])
     if door == "LlamaIndex retriever":
-        return len(LlamaIndexRetriever.from_index(index, **settings).retrieve(question))
+        return len(LlamaIndexRetriever.from_index(index, **at_door(**settings)).retrieve(question))
     if door == "LangChain retriever":
-        return len(LangChainRetriever.from_vectorstore(store, **settings).invoke(question))
+        return len(LangChainRetriever.from_vectorstore(store, **at_door(**settings)).invoke(question))
     if door == "postprocessor":
         nodes = index.as_retriever(similarity_top_k=12).retrieve(question)
-        return len(SageNodePostprocessor(**settings).postprocess_nodes(nodes, query_str=question))
+        return len(SageNodePostprocessor(**at_door(**settings)).postprocess_nodes(nodes, query_str=question))
     if door == "compressor":
         scored = store.similarity_search_with_score(question, k=12)
         found = [d.model_copy(update={"metadata": {"score": score}}) for d, score in scored]
-        return len(SageCompressor(**settings).compress_documents(found, question))
+        return len(SageCompressor(**at_door(**settings)).compress_documents(found, question))
     if door == "chain":
-        output = create_sage_chain(chat, store, **settings).invoke(question)
+        output = create_sage_chain(chat, store, **at_door(**settings)).invoke(question)
         assert bool(output["context"]) == bool(chat.seen)
         return len(output["context"])
     feedback = "off" if door == "engine without feedback" else "before_stream"
-    response = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **settings).query(question)
+    response = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **at_door(**settings)).query(
+        question
+    )
     assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
     assert bool(response.source_nodes) == bool(llm.asked("answer"))
     return len(response.source_nodes)
@@ -94,11 +97,11 @@ def test_nothing_is_sent_only_if_it_was_asked_for(
 
 
 def test_an_order_without_scores_never_denies(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
-    asked: dict[str, Any] = {"empty_below": 0.999}
+    asked: dict[str, Any] = {"selection": SelectionConfig(empty_below=0.999)}
     nodes = [NodeWithScore(node=n.node) for n in index.as_retriever(similarity_top_k=12).retrieve(OTHER)]
     assert SageNodePostprocessor(**asked).postprocess_nodes(nodes, query_str=OTHER)
     plain = store.as_retriever(search_kwargs={"k": 12})
-    retriever = LangChainRetriever(base_retriever=plain, **asked)
+    retriever = LangChainRetriever(base_retriever=plain, base_compressor=SageCompressor(**asked))
     assert retriever.invoke(OTHER)
     chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
     assert chain.invoke(OTHER)["answer"] == "no"
@@ -147,7 +150,9 @@ async def test_an_engine_says_so_without_its_llm(
 ) -> None:
     caplog.set_level("INFO", "sage_core")
     llm = ScriptedLLM.of(["at seven"], [grade(9)])
-    engine = SageQueryEngine.from_index(index, llm=llm, streaming=streaming, empty_below="auto")
+    engine = SageQueryEngine.from_index(
+        index, llm=llm, streaming=streaming, selection=SelectionConfig(empty_below="auto")
+    )
     for response in (engine.query(OTHER), await engine.aquery(OTHER)):
         text = await response.get_response() if hasattr(response, "async_response_gen") else response
         assert str(text) == "The documents do not say."
@@ -168,10 +173,12 @@ def test_it_is_said_in_the_language_of_the_question() -> None:
         "In den Dokumenten steht das nicht.",
     )
     index = VectorStoreIndex([TextNode(text=t) for t in german], embed_model=MiniLMEmbedding())
-    engine = SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), empty_below="auto")
+    engine = SageQueryEngine.from_index(
+        index, llm=ScriptedLLM.of(), selection=SelectionConfig(empty_below="auto")
+    )
     assert str(engine.query(asked)) == said
     store = InMemoryVectorStore.from_texts(german, MiniLMEmbeddings())
-    chain = create_sage_chain(ScriptedChat(replies=[]), store, empty_below="auto")
+    chain = create_sage_chain(ScriptedChat(replies=[]), store, selection=SelectionConfig(empty_below="auto"))
     assert chain.invoke(asked)["answer"] == said
 
 
@@ -179,7 +186,10 @@ def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> 
     """The documents bear on the question that was searched, not on "and then?"."""
     rewritten = RunnableLambda(lambda values: store.similarity_search(RELEVANT, k=12))
     inputs = {"input": "and to Peru?", "chat_history": [RELEVANT]}
-    retriever = LangChainRetriever(base_retriever=rewritten, empty_below="auto")
+    retriever = LangChainRetriever(
+        base_retriever=rewritten,
+        base_compressor=SageCompressor(selection=SelectionConfig(empty_below="auto")),
+    )
     assert retriever.invoke(inputs)
     chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
     assert chain.invoke(inputs)["answer"] == "no"
@@ -188,9 +198,9 @@ def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> 
 def test_scores_that_are_no_probabilities_never_deny(store: InMemoryVectorStore) -> None:
     ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
     for scale in ("cosine", "unbounded"):
-        assert SageCompressor(score_key="score", scale=scale, empty_below=0.5).compress_documents(
-            ranked, OTHER
-        )
+        assert SageCompressor(
+            score_key="score", scale=scale, selection=SelectionConfig(empty_below=0.5)
+        ).compress_documents(ranked, OTHER)
 
 
 def test_a_ceiling_in_tokens_holds_at_both_doors(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
@@ -215,12 +225,14 @@ def test_half_of_a_small_window_is_a_ceiling(given: dict[str, int], most: int) -
     settings: dict[str, Any] = {"rule": FixedK(12), **given}
     texts = [f"{text} " * 8 for text in TEXTS]  # 1,200 tokens
     index = VectorStoreIndex([TextNode(text=t) for t in texts], embed_model=MiniLMEmbedding())
-    engine = SageQueryEngine.from_index(index, llm=SmallLLM.of(["At seven."], [grade(9)]), **settings)
+    engine = SageQueryEngine.from_index(
+        index, llm=SmallLLM.of(["At seven."], [grade(9)]), **at_door(**settings)
+    )
     nodes = engine.query(RELEVANT).source_nodes
     assert most / 2 < sum(tokens_of(nodes)) <= most
     store = InMemoryVectorStore.from_texts(texts, MiniLMEmbeddings())
     for window, limit in ((1_000, most), (8_000, given.get("max_context_tokens", 1_600))):
         chat = ScriptedChat(replies=["At seven.", grade(9)], profile={"max_input_tokens": window})
-        documents = create_sage_chain(chat, store, **settings).invoke(RELEVANT)["context"]
+        documents = create_sage_chain(chat, store, **at_door(**settings)).invoke(RELEVANT)["context"]
         tokens = sum(get_counter("bert").count_many([d.page_content for d in documents]))
         assert limit / 2 < tokens <= limit

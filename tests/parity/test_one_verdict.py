@@ -13,8 +13,9 @@ from sage_app.rendering.wording import grade_words, support_words
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
 from sage_core.ranking import HybridReranker
 from sage_core.verify import check, mark_answer, settled
-from sage_langchain import SageRetriever, create_sage_chain
+from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
@@ -79,13 +80,15 @@ def sage(question: str, answer: str, folder: Path, **settings: Any) -> FeedbackR
 
 def llamaindex(question: str, answer: str, folder: Path, **settings: Any) -> FeedbackResult:
     ours, llm = SageNodePostprocessor(reranker=WordReranker()), ScriptedLLM.of([answer], [APPROVES])
-    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **at_door(**settings))
     return trace_of(engine.query(question))
 
 
 def langchain(question: str, answer: str, folder: Path, **settings: Any) -> FeedbackResult:
     documents = [Document(text) for text in DOCUMENTS]
-    retriever = SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker())
+    retriever = SageRetriever(
+        base_retriever=lambda _: documents, base_compressor=SageCompressor(reranker=WordReranker())
+    )
     critic = {"critic": ScriptedChat(replies=[APPROVES]), "critic_method": "prompt"}
     loop = FeedbackConfig(**settings)
     chain = create_sage_chain(ScriptedChat(replies=[answer]), retriever, **critic, loop=loop)

@@ -25,6 +25,7 @@ from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.core.text.test_sentences import MESSY
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.fakes.models import HashModel
@@ -87,7 +88,7 @@ def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
     tokens = [1] * len(values)  # "0" is a token
     expected, bounds = config.select(values, scale, tokens), {"selection": config}
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
-    post = SageNodePostprocessor(reranker=None, scale=scale, **bounds)
+    post = SageNodePostprocessor(reranker=None, scale=scale, **at_door(**bounds))
     kept = post.postprocess_nodes(nodes, query_str="q")
     if any(v is not None and v == v for v in values):  # without any score the postprocessor passes all on
         assert [int(n.node_id) for n in kept] == list(expected.indices)
@@ -96,7 +97,7 @@ def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
     documents = [
         LCDocument(page_content=str(i), metadata={"relevance_score": v}) for i, v in enumerate(values)
     ]
-    compressor = SageCompressor(score_key="relevance_score", scale=scale, **bounds)
+    compressor = SageCompressor(score_key="relevance_score", scale=scale, **at_door(**bounds))
     chosen = compressor.compress_documents(documents, "q")
     assert [int(d.page_content) for d in chosen] == list(expected.indices)
     assert [d.metadata["relevance_score"] for d in chosen] == list(expected.scores)
@@ -191,10 +192,12 @@ def through_llamaindex(script: Script, awaited: bool) -> FeedbackResult:
         NodeWithScore(node=TextNode(id_=str(i), text=p), score=s)
         for i, (p, s) in enumerate(zip(PASSAGES, SCORES, strict=True))
     ]
-    post = SageNodePostprocessor(reranker=None, scale="probability", min_k=2, rule="gradient")
+    post = SageNodePostprocessor(
+        reranker=None, scale="probability", selection=SelectionConfig(min_k=2, rule="gradient")
+    )
     llm = ScriptedLLM.of(script.answers, script.grades)
     engine = SageQueryEngine.from_args(
-        Given(nodes), llm=llm, node_postprocessors=[post], **script.door_settings
+        Given(nodes), llm=llm, node_postprocessors=[post], **at_door(**script.door_settings)
     )
     response = asyncio.run(engine.aquery(QUESTION)) if awaited else engine.query(QUESTION)
     result = trace_of(response)
@@ -218,10 +221,14 @@ def through_langchain(script: Script, awaited: bool) -> FeedbackResult:
     documents = [
         LCDocument(p, metadata={"relevance_score": s}) for p, s in zip(PASSAGES, SCORES, strict=True)
     ]
-    compressor = SageCompressor(score_key="relevance_score", scale="probability", min_k=2, rule="gradient")
+    compressor = SageCompressor(
+        score_key="relevance_score", scale="probability", selection=SelectionConfig(min_k=2, rule="gradient")
+    )
     retriever = SageRetriever(base_retriever=lambda _: documents, base_compressor=compressor)
     llm, critic = ScriptedChat(replies=script.answers), ScriptedChat(replies=script.grades)
-    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", **script.door_settings)
+    chain = create_sage_chain(
+        llm, retriever, critic=critic, critic_method="prompt", **at_door(**script.door_settings)
+    )
     output = asyncio.run(chain.ainvoke(QUESTION)) if awaited else chain.invoke(QUESTION)
     result = FeedbackResult.from_dict(output["sage"])
     assert output["answer"] == result.answer

@@ -23,7 +23,8 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from sage_app import Sage, SageConfig
 from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat
-from sage_core.selection import FixedK
+from sage_core.feedback import FeedbackConfig
+from sage_core.selection import FixedK, SelectionConfig
 from sage_core.text.outline import header_of, passage_header, source_names, take_header
 from sage_core.text.tokens import get_counter
 from sage_langchain import (
@@ -106,7 +107,9 @@ def test_nodes_that_show_all_of_it_are_left_alone() -> None:
 
 def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
     documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
-    retriever = SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker())
+    retriever = SageRetriever(
+        base_retriever=lambda _: documents, base_compressor=SageCompressor(reranker=WordReranker())
+    )
     llm, critic = (ScriptedChat(replies=["It is due monthly."]), ScriptedChat(replies=[graded(9)]))
     output = create_sage_chain(llm, retriever, critic=critic).invoke(
         "When is the rent of the east lease due?"
@@ -152,9 +155,10 @@ def test_a_document_prompt_of_one_s_own_stands() -> None:
     llm = ScriptedChat(replies=["Monthly."])
     chain = create_sage_chain(
         llm,
-        SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker()),
-        max_rounds=1,
-        max_calls=1,
+        SageRetriever(
+            base_retriever=lambda _: documents, base_compressor=SageCompressor(reranker=WordReranker())
+        ),
+        loop=FeedbackConfig(max_rounds=1, max_calls=1),
         document_prompt=PromptTemplate.from_template("* {page_content}"),
     )
     chain.invoke("When is the rent due?")
@@ -172,7 +176,9 @@ def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
     nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=TABLE)])
     index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
     llm = ScriptedLLM.of(["51.00"])
-    engine = RetrieverQueryEngine.from_args(NodeRetriever.from_index(index, max_k=1, min_k=1), llm=llm)
+    engine = RetrieverQueryEngine.from_args(
+        NodeRetriever.from_index(index, selection=SelectionConfig(max_k=1, min_k=1)), llm=llm
+    )
     response = engine.query("Where is Berth 31 of Farm 31?")
     [sent] = response.source_nodes
     assert "Farm 31 |" in sent.text and "Dues in crowns" not in sent.text
@@ -185,7 +191,9 @@ def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
 async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
     splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
     store = InMemoryVectorStore.from_documents(splitter.create_documents([TABLE]), MiniLMEmbeddings())
-    retriever = SageRetriever.from_vectorstore(store, prepend_header=True, max_k=1, min_k=1)
+    retriever = SageRetriever.from_vectorstore(
+        store, prepend_header=True, selection=SelectionConfig(max_k=1, min_k=1)
+    )
     llm = ScriptedChat(replies=["51.00"])
     prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
     chain = {"context": retriever | format_docs, "question": RunnablePassthrough()} | prompt | llm
@@ -200,9 +208,11 @@ async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
     assert retriever.invoke("Farm 31?", select=False)[0].page_content in TABLE
     # The header's tokens count.
     count = get_counter("bert").count(sent.page_content)
-    limits = {"prepend_header": True, "min_context_tokens": 0, "min_k": 2, "rule": FixedK(2)}
+    two = SelectionConfig(min_context_tokens=0, min_k=2, rule=FixedK(2))
     for most, documents in ((2 * count + 10, 2), (2 * get_counter("bert").count(text) + 10, 1)):
-        one = SageRetriever.from_vectorstore(store, max_context_tokens=most, **limits)
+        one = SageRetriever.from_vectorstore(
+            store, prepend_header=True, selection=two, max_context_tokens=most
+        )
         assert len(one.invoke("Where is Berth 31 of Farm 31?")) == documents
 
 
@@ -235,7 +245,10 @@ def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: str) -> N
     text, question, above = CONTINUED[kind]
     nodes = SageNodeParser(max_tokens=100).get_nodes_from_documents([LlamaIndexDocument(text=text)])
     index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
-    retriever, llm = NodeRetriever.from_index(index, max_k=1, min_k=1), ScriptedLLM.of(["Seven."])
+    retriever, llm = (
+        NodeRetriever.from_index(index, selection=SelectionConfig(max_k=1, min_k=1)),
+        ScriptedLLM.of(["Seven."]),
+    )
     engine = RetrieverQueryEngine.from_args(retriever, llm=llm)
     if door == "query engine":
         response = engine.query(question)
@@ -256,7 +269,9 @@ def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> No
     text, question, above = CONTINUED[kind]
     splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
     store = InMemoryVectorStore.from_documents(splitter.create_documents([text]), MiniLMEmbeddings())
-    retriever = SageRetriever.from_vectorstore(store, prepend_header=door != "SageChain", max_k=1, min_k=1)
+    retriever = SageRetriever.from_vectorstore(
+        store, prepend_header=door != "SageChain", selection=SelectionConfig(max_k=1, min_k=1)
+    )
     llm, prompt = ScriptedChat(replies=["Seven."]), ChatPromptTemplate.from_template("{context}\n\n{input}")
     if door == "LCEL":
         chain: Any = {"context": retriever | format_docs, "input": RunnablePassthrough()} | prompt | llm
@@ -269,7 +284,7 @@ def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> No
         stuffed = documents.create_stuff_documents_chain(llm, prompt)
         chains.create_retrieval_chain(retriever, stuffed).invoke({"input": question})
     else:
-        create_sage_chain(llm, retriever, max_calls=1).invoke(question)
+        create_sage_chain(llm, retriever, loop=FeedbackConfig(max_calls=1)).invoke(question)
     assert str(llm.seen[0]).count(above) == 1
     [sent] = retriever.invoke(question)
     own = take_header(sent.page_content, sent.metadata)[1]

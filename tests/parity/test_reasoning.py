@@ -15,8 +15,9 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.llm.reasoning import answer_pieces, blanked_reasoning, without_reasoning
 from sage_core.verify import check, mark_answer
-from sage_langchain import SageGrounding, SageRetriever, create_sage_chain
+from sage_langchain import SageCompressor, SageGrounding, SageRetriever, create_sage_chain
 from sage_llamaindex import SageGroundedEngine, SageNodePostprocessor, SageQueryEngine, verdict_of
+from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
@@ -63,7 +64,7 @@ class Nodes(BaseRetriever):
 
 def engine(written: str, **settings: Any) -> SageQueryEngine:
     ours, llm = SageNodePostprocessor(reranker=WordReranker()), ScriptedLLM.of([written], [GRADE])
-    return SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
+    return SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **at_door(**settings))
 
 
 def by_engine(written: str, folder: Path) -> str:
@@ -87,9 +88,13 @@ def by_grounded(written: str, folder: Path) -> str:
 
 
 def chain(written: str, **settings: Any) -> Any:
-    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+    retriever = SageRetriever(
+        base_retriever=lambda _: [Document(TEXT)], base_compressor=SageCompressor(reranker=WordReranker())
+    )
     llm = FakeListChatModel(responses=[written])
-    return create_sage_chain(llm, retriever, critic=FakeListChatModel(responses=[GRADE]), **settings)
+    return create_sage_chain(
+        llm, retriever, critic=FakeListChatModel(responses=[GRADE]), **at_door(**settings)
+    )
 
 
 def by_chain(written: str, folder: Path) -> str:

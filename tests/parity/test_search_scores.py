@@ -13,8 +13,10 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from sage_core.errors import InputError
 from sage_core.ranking import HybridReranker
+from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
@@ -34,7 +36,7 @@ def by_llamaindex(
     scores: Sequence[Any], texts: Sequence[str] = TEXTS, awaited: bool = False, **settings: Any
 ) -> dict[str, float | None]:
     nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
-    sage = SageNodePostprocessor(**{"min_k": len(texts), **settings})
+    sage = SageNodePostprocessor(**at_door(**{"min_k": len(texts), **settings}))
     kept = (
         asyncio.run(sage.apostprocess_nodes(nodes, query_str=QUERY))
         if awaited
@@ -52,7 +54,7 @@ def by_langchain(
     **settings: Any,
 ) -> dict[str, float]:
     documents = [Document(t, metadata={key: s}) for t, s in zip(texts, scores, strict=True)]
-    sage = SageCompressor(**{"min_k": len(texts), **settings})
+    sage = SageCompressor(**at_door(**{"min_k": len(texts), **settings}))
     kept = (
         asyncio.run(sage.acompress_documents(documents, QUERY))
         if awaited
@@ -89,7 +91,9 @@ def test_equal_texts_do_not_use_up_the_selection() -> None:
         NodeWithScore(node=TextNode(text=t, id_=str(i)), score=s)
         for i, (t, s) in enumerate(zip(texts, scores, strict=True))
     ]
-    sage = SageNodePostprocessor(reranker=None, scale="probability", min_k=4, max_k=4)
+    sage = SageNodePostprocessor(
+        reranker=None, scale="probability", selection=SelectionConfig(min_k=4, max_k=4)
+    )
     assert [n.node_id for n in sage.postprocess_nodes(nodes, query_str="When?")] == ["1", "2", "3", "4"]
     documents = [
         Document(t, id=str(i), metadata={"score": s})
@@ -129,10 +133,9 @@ def test_a_vector_store_s_scores_reach_the_hybrid():
     store = InMemoryVectorStore.from_texts(TEXTS, WordEmbeddings())
     found = {d.page_content: s for d, s in store.similarity_search_with_score(QUERY, k=4)}
     expected = HybridReranker().score(QUERY, TEXTS, [found[t] for t in TEXTS])
-    for key in ("score", "near"):
-        kept = SageRetriever.from_vectorstore(store, min_k=4, score_key=key).invoke(QUERY)
-        scores = {d.page_content: d.metadata["relevance_score"] for d in kept}
-        assert scores == pytest.approx(dict(zip(TEXTS, expected, strict=True)))
+    kept = SageRetriever.from_vectorstore(store, selection=SelectionConfig(min_k=4)).invoke(QUERY)
+    scores = {d.page_content: d.metadata["relevance_score"] for d in kept}
+    assert scores == pytest.approx(dict(zip(TEXTS, expected, strict=True)))
 
 
 def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores():
@@ -161,8 +164,8 @@ def test_without_a_reranker_the_scores_that_are_there_are_selected_on(reranker: 
     nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
     documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=True)]
     settings: dict[str, Any] = {"reranker": reranker, "min_k": 1, "rule": "gradient"}
-    mine = SageNodePostprocessor(**settings).postprocess_nodes(nodes, query_str="Where?")
-    theirs = SageCompressor(**settings).compress_documents(documents, "Where?")
+    mine = SageNodePostprocessor(**at_door(**settings)).postprocess_nodes(nodes, query_str="Where?")
+    theirs = SageCompressor(**at_door(**settings)).compress_documents(documents, "Where?")
     assert [n.text for n in mine] == [d.page_content for d in theirs] == texts[:2]
     assert [n.score for n in mine] == [d.metadata["relevance_score"] for d in theirs] == scores[:2]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sage_core.selection import SelectionConfig
+
 pytest.importorskip("openinference.instrumentation.llama_index")
 pytest.importorskip("openinference.instrumentation.langchain")
 
@@ -70,7 +72,9 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
 @pytest.mark.parametrize("awaited", [False, True])
 def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> None:
     llm = ScriptedLLM.of(["a draft", "the answer"], [grade(3, 1), grade(9)])
-    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=4, rule=Gradient(0.9))
+    sage = SageNodePostprocessor(
+        reranker=WordReranker(), selection=SelectionConfig(min_k=1, max_k=4, rule=Gradient(0.9))
+    )
     retriever = FixedRetriever(0.9, 0.8, 0.7, 0.6)
     engine = SageQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[sage])
     response = asyncio.run(engine.aquery("text 0 1")) if awaited else engine.query("text 0 1")
@@ -106,7 +110,9 @@ def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> No
 
 
 def test_llamaindex_selection_alone_says_why(trace: Trace) -> None:
-    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", rule="gradient")
+    sage = SageNodePostprocessor(
+        reranker=None, selection=SelectionConfig(min_k=1, rule="gradient"), scale="probability"
+    )
     kept = sage.postprocess_nodes(FixedRetriever(0.9, 0.8, 0.1).retrieve("q"), query_str="q")
     (selected,) = trace.named("SageNodePostprocessor.select")
     assert read(selected, "input.value")["scores"] == [0.9, 0.8, 0.1]
@@ -120,7 +126,10 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     store.add_texts(TEXTS)
     replies = ["a draft", grade(3, 1), "the answer", grade(9)]
     chain = create_sage_chain(
-        ScriptedChat(replies=replies), store, critic_method="prompt", min_k=1, max_k=4, rule=Gradient(0.99)
+        ScriptedChat(replies=replies),
+        store,
+        critic_method="prompt",
+        selection=SelectionConfig(min_k=1, max_k=4, rule=Gradient(0.99)),
     )
     chain.retriever.base_compressor.reranker = WordReranker()
     out = asyncio.run(chain.ainvoke("bees in winter")) if awaited else chain.invoke("bees in winter")

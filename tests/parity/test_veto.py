@@ -16,8 +16,9 @@ from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
 from sage_core.feedback.types import format_trace
 from sage_core.ranking import HybridReranker
 from sage_core.verify import settled
-from sage_langchain import SageRetriever, create_sage_chain
+from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
@@ -51,15 +52,17 @@ def sage(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
 def llamaindex(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
     ours = SageNodePostprocessor(reranker=WordReranker())
     llm = ScriptedLLM.of([answer], [GRADE])
-    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **at_door(**settings))
     result = trace_of(engine.query(QUESTION))
     return result
 
 
 def langchain(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
-    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+    retriever = SageRetriever(
+        base_retriever=lambda _: [Document(TEXT)], base_compressor=SageCompressor(reranker=WordReranker())
+    )
     critic = {"critic": ScriptedChat(replies=[GRADE]), "critic_method": "prompt"}
-    chain = create_sage_chain(ScriptedChat(replies=[answer]), retriever, **{**critic, **settings})
+    chain = create_sage_chain(ScriptedChat(replies=[answer]), retriever, **at_door(**{**critic, **settings}))
     return FeedbackResult.from_dict(chain.invoke(QUESTION)["sage"])
 
 
@@ -93,8 +96,14 @@ def test_events_say_who_vetoed() -> None:
         def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
             events.append((name, data["score"], data["vetoed_by"]))
 
-    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
-    critic = {"critic": ScriptedChat(replies=[GRADE]), "critic_method": "prompt", "max_rounds": 1}
+    retriever = SageRetriever(
+        base_retriever=lambda _: [Document(TEXT)], base_compressor=SageCompressor(reranker=WordReranker())
+    )
+    critic = {
+        "critic": ScriptedChat(replies=[GRADE]),
+        "critic_method": "prompt",
+        "loop": FeedbackConfig(max_rounds=1),
+    }
     chain = create_sage_chain(ScriptedChat(replies=[WRONG]), retriever, **critic)
     chain.invoke(QUESTION, {"callbacks": [Handler()]})
     assert events == [("sage_round", 3.0, "local judge")]
