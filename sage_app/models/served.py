@@ -8,7 +8,6 @@ one thread of the process keeps, whether its caller waits or awaits.
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import re
 import threading
@@ -17,7 +16,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +74,10 @@ def _wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def server_url(value: str | None) -> str:
-    """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address."""
+    """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address.
+
+    An address ends up in logs, errors and pickles, so it may hold no user, password or query.
+    """
     url = value or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     shown = str(url).rpartition("@")[2].partition("?")[0].partition("#")[0]  # without what may be secret
     try:
@@ -88,10 +90,10 @@ def server_url(value: str | None) -> str:
             f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
             "http://localhost:11434/v1"
         )
-    if parts.query or parts.fragment:
+    if parts.query or parts.fragment or "@" in parts.netloc:
         raise InputError(
-            f"the address of {shown} ends in a query (after '?' or '#'), where a key would show in logs: "
-            "leave it out, and give the key as api_key or OPENAI_API_KEY"
+            f"the address of {shown} holds a user or a query, which logs would show: leave them out; give "
+            "a key as api_key or OPENAI_API_KEY"
         )
     return url
 
@@ -117,10 +119,7 @@ class _Served:
         self.model = model
         self.timeout = timeout
         self.max_retries = check_int("max_retries", max_retries, minimum=0)
-        # An address ends up in logs, errors and pickles; user and password are sent as a header.
-        parts = urlsplit(server_url(base_url))
-        self._login, _, host = parts.netloc.rpartition("@")
-        self.base_url = urlunsplit(parts._replace(netloc=host))
+        self.base_url = server_url(base_url)
         self._key = key
         self._open: tuple[asyncio.AbstractEventLoop, Any] | None = None
 
@@ -128,7 +127,7 @@ class _Served:
         return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_key": None, "_login": "", "_open": None}
+        return {**self.__dict__, "_key": None, "_open": None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self  # it is safe to share, and a copy would lack the key
@@ -160,11 +159,9 @@ class _Served:
             raise LLMError(
                 f"no key for model {self.model!r}: set OPENAI_API_KEY, or base_url for a server of your own"
             )
-        basic = base64.b64encode(unquote(self._login).encode()).decode()
         client = openai.AsyncOpenAI(
             api_key=key or "none-needed",
             base_url=self.base_url,
-            default_headers={"Authorization": f"Basic {basic}"} if self._login else None,
             timeout=None,  # `_within` ends the call
             max_retries=self.max_retries,
             # A redirect would take the passages to another server.
@@ -210,27 +207,26 @@ class _Served:
         return LLMError(f"model {self.model!r} at {self.base_url}: {said}", retryable=retryable)
 
     def _status(self, error: Any) -> tuple[str, bool]:
-        status, body = int(error.status_code), error.body
-        fields = body if isinstance(body, Mapping) else {}
+        status, fields = int(error.status_code), error.body if isinstance(error.body, Mapping) else {}
         said = self._redacted(str(fields.get("message") or error.message))
+        why, retryable = "", status in (408, 409, 429) or status >= 500
         if 300 <= status < 400:
-            return f"status {status}: it redirects to another address; give that one as base_url", False
-        if status in (401, 403):
-            return f"status {status}, not allowed: check the API key and its rights ({said})", False
-        if status == 404:
-            return f"status 404: no such model or address, check both ({said})", False
-        if status == 429 and "insufficient_quota" in (fields.get("code"), fields.get("type")):
-            return f"status 429: the account's quota is used up ({said})", False
-        later = ", the server failed: try again later" if status >= 500 else ""
-        return f"status {status}{later} ({said})", status in (408, 409, 429) or status >= 500
+            why = ": it redirects to another address; give that one as base_url"
+        elif status in (401, 403):
+            why = ", not allowed: check the API key and its rights"
+        elif status == 404:
+            why = ": no such model or address, check both"
+        elif status == 429 and "insufficient_quota" in (fields.get("code"), fields.get("type")):
+            why, retryable = ": the account's quota is used up", False
+        elif status >= 500:
+            why = ", the server failed: try again later"
+        return f"status {status}{why} ({said})", retryable
 
     def _redacted(self, text: str) -> str:
         """The text, cut, without anything that was sent as a secret or is shaped like one."""
-        password = unquote(self._login).partition(":")[2]
-        basic = base64.b64encode(unquote(self._login).encode()).decode()
-        for secret in (api_key(self._key), password, quote(password, safe=""), basic):
-            # To blot out fewer characters would blot out the message.
-            text = text.replace(secret, "***") if secret and len(secret) >= 4 else text
+        key = api_key(self._key)
+        # To blot out fewer characters would blot out the message.
+        text = text.replace(key, "***") if key and len(key) >= 4 else text
         return " ".join(_SECRET.sub("***", text).split())[:500]
 
 
@@ -293,13 +289,13 @@ class OpenAIChat(_Served):
         Raises:
             LLMError: If no reply could be had; ``retryable`` says whether it may be had later.
         """
-        return _wait(self._complete(messages, schema))
+        return _wait(self._timed(messages, schema))
 
     async def acomplete(
         self, messages: Sequence[Message], *, schema: Mapping[str, object] | None = None
     ) -> Completion:
         """`complete` as a coroutine; cancelling it drops its connection and nothing else."""
-        return await asyncio.wrap_future(_calls.submit(self._complete(messages, schema)))
+        return await asyncio.wrap_future(_calls.submit(self._timed(messages, schema)))
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str | Completion]:
         """Pieces of the reply as they come, then the whole as a `Completion`.
@@ -324,8 +320,10 @@ class OpenAIChat(_Served):
         finally:
             _calls.submit(_end(pieces))
 
-    async def _complete(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> Completion:
-        return await self._within(self.timeout, self._reply(self._request(messages, schema), messages))
+    def _timed(
+        self, messages: Sequence[Message], schema: Mapping[str, object] | None
+    ) -> Coroutine[Any, Any, Completion]:
+        return self._within(self.timeout, self._reply(self._request(messages, schema), messages))
 
     async def _reply(self, request: dict[str, Any], messages: Sequence[Message]) -> Completion:
         reply = await self._create(request)
@@ -435,16 +433,12 @@ class OpenAIEmbedder(_Served):
 
     Args:
         model: The model's name.
-        api_key: As for `OpenAIChat`.
-        base_url: As for `OpenAIChat`.
+        api_key: As for `OpenAIChat`; so are ``base_url``, ``timeout`` (of one request) and ``max_retries``.
+        base_url: The server's address.
         dimensions: Asks for shorter vectors, if the model can; None for the model's own.
         batch_size: Texts in one request.
         timeout: Seconds one request may take in all.
         max_retries: Most attempts after the first.
-
-    Raises:
-        InputError: For a value out of its range, or a ``base_url`` that is no address.
-        LLMError: When embedding: if the server gave no vectors.
     """
 
     def __init__(
@@ -498,10 +492,7 @@ class OpenAIEmbedder(_Served):
             yield batch
 
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
-        return _wait(self._within_time(texts))
-
-    async def _within_time(self, texts: list[str]) -> NDArray[np.float32]:
-        return await self._within(self.timeout, self._vectors(texts))
+        return _wait(self._within(self.timeout, self._vectors(texts)))
 
     async def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         shorter = {} if self._dimensions is None else {"dimensions": self._dimensions}
