@@ -9,13 +9,10 @@
 
 Answerability: 300 questions with a passage that answers them (clapnq_dev) and 300 with one that does not
 (clapnq_unanswerable); nothing of these was trained or fitted on. Support: claims of wice_dev against their
-cited page; half of the pages were fitted on, the other half is shown by itself. Opposites: sentences of
-squad2_dev16 said otherwise, and the same with a number, a name or a word replaced or a "not" put in or taken
-out, each against its paragraph and two others of its article; made by the rules that make training examples,
-from other text. Beside it, the share of the stems of question or
-claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of all-MiniLM-L6-v2 (of a claim,
-to the best of the eight sentences that share most with it), and the hybrid reranker,
-which was calibrated on these very questions among others.
+cited page; half of the pages were fitted on, the other half is shown by itself. Beside it, the share of the
+stems of question or claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of
+all-MiniLM-L6-v2 (of a claim, to the best of the eight sentences that share most with it), and the hybrid
+reranker, which was calibrated on these very questions among others.
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ import os
 import random
 import re
 import string
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +39,6 @@ from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.text.keywords import stem_list
 from sage_core.text.sentences import split_sentences
 from sage_core.verify import LocalJudge, settled, support
-from sage_core.verify.marks import SUPPORTED_FROM
 
 SEED = 7
 DECIDED_FROM = 0.5
@@ -282,45 +277,6 @@ def answers_graded(data: Path) -> dict[str, list[tuple[str, list[str], bool]]]:
     return sets
 
 
-def opposites(judge: LocalJudge, data: Path, each: int) -> None:
-    """Print how well true sentences are told from the same turned false."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
-    import judge_examples as made
-
-    rng = random.Random(SEED)
-    articles = [re.split(r"\n\s*\n", d["text"]) for d in read(data, "squad2_dev16_docs")]
-    articles = [own for a in articles if len(own := [p for p in a if len(p.split()) > 40]) > 3]
-    changes = {
-        "a number": made._wrong_number,
-        "a name": made._wrong_name,
-        "an antonym": made._antonym,
-        "a negation": made._negated,
-        "two names exchanged": made._exchanged,
-    }
-    for name, change in changes.items():
-        labels: list[bool] = []
-        scores: list[float] = []
-        while len(labels) < 2 * each:
-            passages = rng.sample(rng.choice(articles), 3)
-            sentence, seed = rng.choice(made.split(passages[0])), rng.random()
-            found = change(sentence, passages[0], " ".join(passages[1:]), rng)
-            if found is None or not 7 <= len(sentence.split()) <= 40:
-                continue
-            right, wrong = (made.rephrase(text, random.Random(seed)) for text in (sentence, found[0]))
-            if right == wrong or (found[1] and found[1] not in right) or (found[2] and found[2] not in wrong):
-                continue
-            rng.shuffle(passages)
-            odds = [support(judge.grounding(text, passages)) for text in (right, wrong)]
-            if None not in odds:
-                labels += [True, False]
-                scores += [p for p in odds if p is not None]
-        shown = [np.mean([p >= SUPPORTED_FROM for p in scores[k::2]]) for k in (0, 1)]
-        print(
-            f"opposites by {name}, n = {2 * each}: AUROC {with_interval(labels, scores)}; "
-            f"shown as supported: {shown[0]:.0%} of the true, {shown[1]:.0%} of the false"
-        )
-
-
 def bare(text: str) -> list[str]:
     """Words without punctuation and articles."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
@@ -376,7 +332,6 @@ def main() -> None:
         answerability(judge, arguments.data, arguments.limit, arguments.peers)
     claims(judge, arguments.data, arguments.limit, arguments.peers)
     graded(judge, arguments.data, arguments.limit)
-    opposites(judge, arguments.data, min(120, arguments.limit))
     if arguments.support:
         return
     seconds(judge, arguments.data)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
-"""Logistic models and thresholds, those of support made by ``training/fit_grounding.py``."""
+"""Logistic models and thresholds, those of support made by ``sage-rag train-support``."""
 
 
 @lru_cache(maxsize=1)

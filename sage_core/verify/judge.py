@@ -2,7 +2,7 @@
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
 are in the passages) and of rules (another number, denial, names exchanged), to which a small entailment model
-adds its logit. The coefficients are in ``judge.json``; ``training/fit_grounding.py`` makes those of support.
+adds its logit. The coefficients are in ``judge.json``; ``sage-rag train-support`` makes those of support.
 """
 
 from __future__ import annotations

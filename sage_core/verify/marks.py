@@ -16,7 +16,7 @@ from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import Source, checked_passages, parse_passages
 
-# From training data, see ``training/fit_grounding.py``: of answers of one claim from the one on 80%
+# From training data, see ``sage_train.support``: of answers of one claim from the one on 80%
 # are supported, below the other 85% are not. In between nothing is said either way.
 SUPPORTED_FROM = threshold("supported_from")
 UNSUPPORTED_BELOW = threshold("unsupported_below")

@@ -17,7 +17,7 @@ from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
 from sage_core.verify.quantities import missing, quantities
 
-# Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
+# Numbers here were chosen by hand; what ``sage-rag train-support`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
 """Bound of the entailment model's logit, so that it alone does not decide."""
 # Words of the sentences that a claim is read with, and of one of them; as in training.
@@ -113,7 +113,7 @@ def _densest(words: Sequence[str], own: set[str], longest: int = _LONGEST_EVIDEN
 def support_features(
     text: str, own: Sequence[str], material: ParsedPassages, *, contradicted: bool, verbatim: bool
 ) -> list[float]:
-    """What counts and rules say of a claim: see ``training/fit_grounding.py``.
+    """What counts and rules say of a claim: see ``sage_train.support``.
 
     Args:
         text: The claim.

@@ -1,10 +1,7 @@
-"""Fit the model of grounding, counts and rules, on claims that people graded; no GPU, minutes on one core.
+"""`sage-rag train-support`: what counts, rules and the entailment model weigh, fitted on claims.
 
-    python training/fit_grounding.py --write
-
-Read: ``train/grounding`` (3,500 claims of FEVER, all of BEGIN and SummEdits), half of WiCE's claims
-(`WICE_SEED`), and twins: sentences of ``train_expository`` said otherwise, right and changed by one number,
-name, word or denial (`judge_examples.py`). Nothing of ``dev`` but that half.
+Read: ``train/grounding`` (3,500 claims of FEVER, all of BEGIN and SummEdits) and half of WiCE's claims
+(`WICE_SEED`). Nothing of ``dev`` but that half.
 
 An answer is supported as its claims are, see `sage_core.verify.support`: the fit goes through that mean of
 all claims and the weakest one. Sources weigh alike, and in each the supported and the others do. Every
@@ -22,24 +19,23 @@ of dialogue models that people graded (BEGIN), judged likewise, 2% of those that
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import itertools
 import json
 import logging
-import os
 import random
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import judge_examples as made
 import numpy as np
+import typer
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
+from sage_app.cli.options import path_argument, print_json
 from sage_core.verify.claims import split_claims
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.judge import Entailment
@@ -47,11 +43,12 @@ from sage_core.verify.passages import parse_passages
 from sage_core.verify.scoring import MOST_LOGIT, NAMES, score_claim
 
 logger = logging.getLogger(__name__)
+app = typer.Typer()
 Rows = NDArray[np.float64]
 
 SEED = 1
 WICE_SEED, WICE_FITTED = 5, 175
-FEVER, TWINS = 3_500, 250
+FEVER = 3_500
 JUDGED = ("begin", "wice")  # Of which the weight of the entailment model is fitted: it learned of neither.
 RIDGE = 3_000.0
 # Share and nearness of words, pairs, numbers missing, names missing, length, intercept: fitted for 0.2.0 on
@@ -59,7 +56,6 @@ RIDGE = 3_000.0
 PRIOR = (1.0387, 1.2927, 0.8866, -1.9519, -1.3707, -0.0741, -1.7402)
 POSITIVE = ("verbatim",)
 SUPPORTED_SURE, UNSUPPORTED_SURE, ACCEPTED = 0.8, 0.85, 0.02
-CHANGES = (made._wrong_number, made._wrong_name, made._antonym, made._negated, made._exchanged)
 
 
 @dataclass
@@ -104,45 +100,6 @@ def graded(data: Path) -> Iterator[tuple[str, str, list[str], bool, bool]]:
     random.Random(WICE_SEED).shuffle(claims)
     for row in claims[:WICE_FITTED]:
         yield "wice", row["claim"], row["evidence"], row["label"] == "supported", True
-    for twin in twins(data, TWINS, SEED):
-        yield *twin, True
-
-
-def twins(data: Path, count: int, seed: int) -> Iterator[tuple[str, str, list[str], bool]]:
-    """Sentences said otherwise, true and false, with their paragraph and two others of the article.
-
-    Args:
-        data: The folder of data.
-        count: Pairs of each change.
-        seed: Of the choice.
-    """
-    rng = random.Random(seed)
-    articles = []
-    for document in lines(data / "train" / "train_expository.jsonl.gz"):
-        paragraphs = [p for s in document["sections"] for p in s["paragraphs"] if len(p.split()) > 40]
-        if len(paragraphs) > 3:
-            articles.append(paragraphs)
-    rng.shuffle(articles)
-    for change in CHANGES:
-        pairs = 0
-        while pairs < count:
-            passages = rng.sample(rng.choice(articles), 3)
-            sentences = made.split(passages[0])
-            if not sentences:
-                continue
-            sentence, draw = rng.choice(sentences), rng.random()
-            if not 7 <= len(sentence.split()) <= 40:
-                continue
-            changed = change(sentence, passages[0], " ".join(passages[1:]), rng)
-            if changed is None:
-                continue
-            right, wrong = (made.rephrase(t, random.Random(draw)) for t in (sentence, changed[0]))
-            lost = (changed[1] and changed[1] not in right) or (changed[2] and changed[2] not in wrong)
-            if right != wrong and not lost:
-                rng.shuffle(passages)
-                yield "twins", right, passages, True
-                yield "twins", wrong, passages, False
-                pairs += 1
 
 
 def features(model: Entailment, rows: Sequence[tuple[str, str, list[str], bool, bool]]) -> list[Answer]:
@@ -154,7 +111,7 @@ def features(model: Entailment, rows: Sequence[tuple[str, str, list[str], bool, 
         claims = [c for s in spans if (c := score_claim(s, s.of(answer), material)) is not None]
         if claims:
             unread = [(c.claim.text, c.evidence) for c in claims if c.logit is None]
-            read = iter(model.logits(unread) if fresh else [])
+            read = iter([float(v) for v in model.logits(unread)] if fresh else [])
             logits = [next(read, 0.0) if c.logit is None else c.logit for c in claims]
             sizes = [float(len(c.claim.text.split())) for c in claims]
             counts = np.array([c.values for c in claims])
@@ -275,33 +232,19 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
     return {name: round(1 / (1 + float(np.exp(-v))), 2) for name, v in cuts.items()}
 
 
-def main() -> None:
-    """Fit, print, and with ``--write`` replace the part of ``judge.json``."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
-    parser.add_argument("--model", type=Path, help="folder of the entailment model; the bundled one")
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    answers = features(
-        Entailment(arguments.model) if arguments.model else Entailment(), list(graded(arguments.data))
-    )
-    found = fit(answers)
-    share = fit_share(answers, found)
+@app.command()
+def train_support(
+    data: Annotated[Path, typer.Argument(help="Folder with train/ and dev/.", parser=path_argument)],
+    model: Annotated[Path | None, typer.Option(help="Folder of the entailment model.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Replace the part of judge.json.")] = False,
+) -> None:
+    """Fit the coefficients and thresholds of support on one core, in minutes."""
+    answers = features(Entailment(model) if model else Entailment(), list(graded(data)))
+    weights = fit(answers)
     result = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
-    for old in ("supported_words", "supported"):
-        result.pop(old, None)
-    result["grounding"] = {"weights": [round(float(v), 4) for v in found]}
-    result["entailed"] = {"weights": [round(share, 4), 0.0]}
+    result["grounding"] = {"weights": [round(float(v), 4) for v in weights]}
+    result["entailed"] = {"weights": [round(fit_share(answers, weights), 4), 0.0]}
     result["thresholds"] |= thresholds(answers)
-    names = ("share", "near", "pairs", "numbers", "names", "length", *NAMES, "intercept")
-    print(json.dumps(dict(zip(names, result["grounding"]["weights"], strict=True)), indent=1))
-    print(result["entailed"], result["thresholds"])
-    if arguments.write:
+    print_json(result)
+    if write:
         COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
