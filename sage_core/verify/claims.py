@@ -13,7 +13,7 @@ from sage_core.errors import InputError
 from sage_core.llm.prompting import is_abstention, shows_passages
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
-from sage_core.text.keywords import stem_list, stems
+from sage_core.text.keywords import stems
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
@@ -25,9 +25,6 @@ MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
 CONTRADICTED = 0.1
 """Most probability of a contradicted claim: `Claim.refuted` says how often that is wrong."""
-# A clause is a claim of its own where both sides have this many content words, of a sentence of at least so
-# many words: less is not a statement, and the entailment model reads whole sentences better.
-_CLAUSE_WORDS, _LONG_SENTENCE = 3, 12
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
 _OPENER = re.compile(
@@ -60,11 +57,6 @@ CITATION = re.compile(r"\s?\[(\d{1,3}(?:\s?[,;]\s?\d{1,3})*)\]")
 """Numbers of passages as models write them: "[2]", "[1, 3]"."""
 QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 """A quotation."""
-_CLAUSE = re.compile(
-    r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
-    r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
-    r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|does|did|\w{3,}ed|\w{3,}es)\b))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +147,13 @@ def support(claims: Sequence[Claim]) -> float | None:
 
 
 def split_claims(answer: str) -> list[Span]:
-    """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
+    """Spans of the claims in an answer: its sentences, without what opens them."""
     result: list[Span] = []
     if shows_passages(answer):  # It claims nothing.
         return []
     answer = blanked_reasoning(answer)
     spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
-    quoted = list(QUOTED.finditer(answer))
     for span, kind in zip(spans, kinds, strict=True):
         start = span.start
         marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
@@ -173,15 +164,6 @@ def split_claims(answer: str) -> list[Span]:
             continue
         if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
-        long = len(text.split()) >= _LONG_SENTENCE
-        for match in _CLAUSE.finditer(answer, start, span.end):
-            if any(q.start() < match.start() < q.end() for q in quoted):
-                continue  # A quotation is looked for as it stands.
-            # Not all that follows: of a sentence without an end it would be read at each clause.
-            sides = answer[start : match.start()], answer[match.end() : span.end][:300]
-            if long and min(len(stem_list(side)) for side in sides) >= _CLAUSE_WORDS:
-                result.append(trim(answer, Span(start, match.start())))
-                start = match.end()
         result.append(trim(answer, Span(start, span.end)))
     return result
 

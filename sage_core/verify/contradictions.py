@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sage_core.text.blocks import points_back
 from sage_core.text.keywords import stem_list
-from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DENIAL, NUMBER_WORDS, names
+from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DENIAL, NUMBER_WORDS
 from sage_core.text.spans import Span
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence
 from sage_core.verify.quantities import Quantity, missing, quantities
@@ -50,7 +50,6 @@ _BOUND = re.compile(
 )
 _MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
 _TIMES = ("of", stem_list("times")[0])  # What "twice" numbers.
-_SIGN = re.compile(r"([<>≤≥])=?\s*\Z")
 _LETTER = re.compile(r"\b[A-Z]\b")
 # "In May it is".
 _REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
@@ -104,21 +103,15 @@ class _Number:
     bound: str = ""
 
     def excludes(self, other: _Number) -> bool:
-        if self.slot != other.slot or (self.value.agrees(other.value) and not self.opposes(other)):
+        if self.slot != other.slot or self.value.agrees(other.value):
             return False
         a, b = self.value.value, other.value.value
         if self.value.dimension != other.value.dimension and self.slot[0] == "money":
             return a == b  # "$50" is not "€50"; another amount may be the same sum
-        if self.opposes(other):
-            return True
         near = 0.0 if self.slot[0] in ("year", "date", "clock") else _ROUNDED * max(abs(a), abs(b))
         if self.bound != other.bound:  # "65 euros" is not "up to 45 euros", and 40 may be.
             return not self.bound and other.bound in _MOST and a > b + near
         return abs(a - b) > near
-
-    def opposes(self, other: _Number) -> bool:
-        """Whether one says "> 5 kg" and the other "< 5 kg"."""
-        return {self.bound, other.bound} == {"<", ">"} and self.value.agrees(other.value)
 
 
 @lru_cache(maxsize=2048)
@@ -151,15 +144,11 @@ def _number(text: str, q: Quantity) -> _Number:
         slot = ("last", last[1].lower() if last else "")
     if shown.lower() == "twice":
         slot = _TIMES
-    if (sign := _SIGN.search(before)) is not None:
-        return _Number(q, f"{sign[0]}{shown}", slot, "<" if sign[1] in "<≤" else ">")
     return _Number(q, shown, slot, bound[1].lower() if bound else "")
 
 
 def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
     def same(o: _Number) -> bool:
-        if own.opposes(o):
-            return False
         if "date" in (own.slot[0], o.slot[0]):
             return own.value.agrees(o.value)
         # "Two years, the frame for ten": the unit is that of the number before, or left out.
@@ -196,8 +185,8 @@ def _other_number(text: str, material: ParsedPassages) -> Contradiction | None:
     units |= {_TIMES[1]} if any(n.slot == _TIMES for n in _numbers(text)) else set()
     plain = {w for w in claim - units - _NUMBER_STEMS if not w[0].isdecimal()}
     rivals = [
-        (s, material.total(held), *differences(text, s, before))
-        for s, held, before in _about_the_same(plain, material, _SAME_MATTER, claim)
+        (s, material.total(held), *differences(text, s))
+        for s, held in _about_the_same(plain, material, _SAME_MATTER, claim)
         if not s.cells and s.kind != "table"
     ]
     most = max((share for _, share, _, _ in rivals), default=0.0)
@@ -244,11 +233,11 @@ def _shown_denial(text: str, clause: str) -> tuple[str, str]:
     return shown if denied is text else (shown[1], shown[0])
 
 
-def differences(text: str, sentence: Sentence, before: str = "") -> tuple[dict[str, str], frozenset[str]]:
+def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozenset[str]]:
     """Which numbers of a claim a sentence has otherwise, and which it has too, as the claim writes them."""
     other: dict[str, str] = {}
     agreed = set()
-    own, theirs = _numbers(text), _numbers_behind(before, sentence.text)
+    own, theirs = _numbers(text), _numbers(sentence.text)
     free = [n for n in theirs if not _agrees(n, own)]
     for number in own:
         if _agrees(number, theirs):
@@ -268,28 +257,21 @@ def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
     return any(math.isclose(wanted, v, rel_tol=0.005) for a, b in pairs for v in (a + b, abs(a - b)) if v)
 
 
-def _numbers_behind(before: str, text: str) -> list[_Number]:
-    """The numbers of a text, which may have their unit from the text before."""
-    return [n for n in _numbers(f"{before} {text}") if n.value.span.start > len(before)]
-
-
 def _about_the_same(
     plain: set[str], material: ParsedPassages, least: float, claim: Set[str] = frozenset()
-) -> list[tuple[Sentence, frozenset[str], str]]:
-    """The sentences that hold most of a claim's words, which, and the text that they point back to."""
-    near: list[tuple[float, Sentence, frozenset[str], str]] = []
+) -> list[tuple[Sentence, frozenset[str]]]:
+    """The sentences that hold most of a claim's words, and which; "it" is what the sentence before names."""
+    near: list[tuple[float, Sentence, frozenset[str]]] = []
     previous = None
     for sentence in material.sentences:
         held = sentence.words & plain
-        shared, before = held or sentence.words & claim, ""
-        if shared and previous is not None and previous.passage == sentence.passage:
-            # "It" is what the sentence before is about.
+        if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
             back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
-            held, before = (held | (previous.words & plain), previous.text) if back else (held, "")
-        near.append((material.share(plain, held), sentence, held, before))
+            held |= (previous.words & plain) if back else frozenset()
+        near.append((material.share(plain, held), sentence, held))
         previous = sentence
     least = max(least, max((share for share, *_ in near), default=0.0) - _RIVAL)
-    return [(sentence, held, before) for share, sentence, held, before in near if share >= least]
+    return [(sentence, held) for share, sentence, held in near if share >= least]
 
 
 def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
@@ -435,7 +417,7 @@ def _against_row(
             if short and _runs(swapped, own) and not values_too and not about.issuperset(swapped):
                 return Contradiction(other, cell.text, row), False
     left = [w for w in own if w not in explained and not w[0].isdecimal()]
-    return None, said > 0 and len(left) <= _UNEXPLAINED and not _names_beside(text, row)
+    return None, said > 0 and len(left) <= _UNEXPLAINED
 
 
 def _is_no(cell: Cell, column: Sequence[str]) -> bool | None:
@@ -466,9 +448,3 @@ def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
 def _runs(words: Sequence[str], own: Sequence[str]) -> bool:
     """Whether words stand side by side in others."""
     return any(list(words) == list(own[i : i + len(words)]) for i in range(len(own) - len(words) + 1))
-
-
-def _names_beside(text: str, row: Sentence) -> bool:
-    """Whether a claim has a name that its row lacks."""
-    lower = row.text.lower()
-    return any(name.lower().removesuffix("s") not in lower for name in names(text))

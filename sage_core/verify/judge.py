@@ -34,7 +34,7 @@ from sage_core.verify.claims import (
     unread_claim,
     with_question,
 )
-from sage_core.verify.coefficients import chance, log_odds_of, probability_of
+from sage_core.verify.coefficients import chance, log_odds_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import MOST_LOGIT, ROW_REASON, VERBATIM_REASON, ClaimScores, score_claim
@@ -52,7 +52,7 @@ _Found = TypeVar("_Found")
 
 
 class Entailment(PairEncoder):
-    """Reads a claim, or a question for yes or no, beside a text: a logit above 0 where the text supports it.
+    """Reads a claim beside a text: a logit above 0 where the text supports it.
 
     English; see the model card in its folder.
     """
@@ -163,7 +163,7 @@ class LocalJudge:
     def grounding(self, answer: str, passages: Sequence[str]) -> list[Claim]:
         """Each claim of an answer, with the probability that the passages support it.
 
-        Sentences are split where a clause stands on its own. What claims nothing (an opening such as "Based
+        Each sentence is a claim. What claims nothing (an opening such as "Based
         on the passages,", a heading, "The documents do not say.") is left out.
 
         Args:
@@ -222,9 +222,7 @@ class LocalJudge:
         """As `grounding`; an answer of a few words, such as "1932", is read with its question."""
         answer = blanked_reasoning(answer)
         if said := _YES_OR_NO.fullmatch(answer):
-            place = self.locate(question, passages)
-            if place is not None:
-                return [self._affirmed(question, answer, said[1].lower() == "yes", place, passages)]
+            return [self._affirmed(question, answer, said[1].lower() == "yes", passages)]
         claims = self.grounding(answer, passages)
         plain = CITATION.sub("", answer)
         words = stem_list(plain)
@@ -248,19 +246,13 @@ class LocalJudge:
         reason = f"read with the question: {best.reason}" if best.reason else ""
         return [Claim(claim.span, claim.text, held, best.passage, best.evidence, reason, best.instead)]
 
-    def _affirmed(
-        self, question: str, answer: str, yes: bool, place: AnswerLocation, passages: Sequence[str]
-    ) -> Claim:
-        """A bare yes or no: whether the sentence that answers says it."""
-        affirmed = self.affirms(question, place.quote)
-        # As a statement, the question may be denied: "Is diving allowed?" by "Diving is not allowed."
+    def _affirmed(self, question: str, answer: str, yes: bool, passages: Sequence[str]) -> Claim:
+        """A bare yes or no is unsure; a yes is contradicted if the passages deny what is asked."""
         asked = self.grounding(f"{question.strip().rstrip('?')}.", passages)
-        if (denied := next((c for c in asked if c.refuted), None)) is not None:
-            affirmed = denied.probability
-        known = affirmed if affirmed is None or yes else 1 - affirmed
-        against = denied.instead if denied is not None and yes else ""
-        place_, reason = (place.passage, place.sentence), "read with the question"
-        return Claim(Span(0, len(answer)), answer, known, *place_, reason, against)
+        span, reason = Span(0, len(answer)), "unsure: a bare yes or no"
+        if yes and (denied := next((c for c in asked if c.refuted), None)):
+            return replace(denied, span=span, text=answer)
+        return Claim(span, answer, None, None, None, reason)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support` and `claims`.
@@ -269,20 +261,6 @@ class LocalJudge:
             From 0 to 1; None if the judge is unsure, or the answer claims nothing.
         """
         return support(self.claims(question, answer, passages))
-
-    def affirms(self, question: str, text: str) -> float | None:
-        """Probability that a text says yes to a question for yes or no; that it says no is the rest.
-
-        A text that says nothing about the question gets a probability too: see `answerable`.
-
-        Returns:
-            From 0 to 1; None without the model, and where the texts are not English.
-        """
-        model = self._loaded_entailment()
-        if model is None or not is_english(f"{question} {text}", _ANSWER_WORDS):
-            return None
-        (logit,) = model.logits([(without_lone_surrogates(question), without_lone_surrogates(text))])
-        return probability_of("affirms", [float(logit)])
 
     def _loaded_entailment(self) -> Entailment | None:
         """The entailment model; None if no model is wanted."""

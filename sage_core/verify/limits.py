@@ -36,10 +36,10 @@ _LIMITERS = {
     "only": re.compile(r"(?i)\b(?:only|solely|exclusively)\b"),
     "until": re.compile(r"(?i)\b(?:until|till)\b"),
     "at most": re.compile(
-        rf"(?i)\b(?:less than|fewer than|at most|up to|under|below|maximum(?: of)?) {_AMOUNT}"
+        rf"(?i)\b(?:less than|fewer than|at most|up to|under|below|maximum(?: of)?) {_AMOUNT}|[<≤]=?\s?\d"
     ),
     "at least": re.compile(
-        rf"(?i)(?<!no )\b(?:more than|at least|over|above|minimum(?: of)?|exceed\w*) {_AMOUNT}"
+        rf"(?i)(?<!no )\b(?:more than|at least|over|above|minimum(?: of)?|exceed\w*) {_AMOUNT}|[>≥]=?\s?\d"
     ),
     "before": re.compile(rf"(?i)\b(?:before|prior to) {_AMOUNT}"),
     "after": re.compile(rf"(?i)\b(?:after|since|following) {_AMOUNT}"),

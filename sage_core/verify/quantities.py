@@ -50,9 +50,6 @@ _PER = re.compile(
     r"\s?(?:(?:per|/|each|every)\s?(?P<any>[a-z]+)"
     r"|an? (?P<time>second|minute|hour|day|night|week|month|year)s?\b)"
 )
-_EVERY = re.compile(r"\b(hourly|daily|weekly|monthly|yearly|annual)(?:ly)?\b")
-_PERIODS = {"daily": "day", "annual": "year"}
-_NEAR = 25  # Characters around a number in which "monthly" is its period.
 _CLOCK = re.compile(
     r"\b(?P<hour>[01]?\d|2[0-3])(?:(?P<sep>[:.h])(?P<minute>[0-5]\d))?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
     r"(?![\d%]|,\d{3})"
@@ -62,12 +59,6 @@ _COUNTED = re.compile(r"(?:\b(?:once|twice|times)|\d\s?(?:[^\W\d]+|[%€$£])?) 
 # A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
 _MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
 _MINUS_REACH = 5
-_HOURS = "|".join([*list(NUMBER_WORDS)[1:13], r"1[0-2]|[1-9]"])
-_SPOKEN = re.compile(
-    rf"\b(?:(?P<sharp>{_HOURS}) o['’]clock|(?P<named>noon|midday|midnight)\b)"
-    r"(?: (?:in the |at )?(?P<day>morning|afternoon|evening|night))?"
-)
-_SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
 _SIGNS = ("-", "−", "–")
 _COUNTRIES = ("a", "au", "c", "ca", "nz", "hk", "s")  # Of dollars that are not those of the United States.
 _TOLERANCE = 0.005  # Relative, of converted quantities: "1.2 km" for 1,203 m. By hand.
@@ -87,7 +78,7 @@ class Quantity:
             unit. ``"clock12"`` is a time of day that may be before or after noon.
         span: Where it stands in the text.
         other: The value if a separator or the order of a date is read the other way: "12.500", "03/05/1911".
-        per: The unit behind "per", or the period that "monthly" beside it says.
+        per: The unit behind "per".
         written: A number without a unit as it is written, less what parts thousands: "2.10" is not "2.1".
     """
 
@@ -160,11 +151,6 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         start, word = tokens[i]
         rate = word in ("a", "an") and _COUNTED.search(lower[max(0, start - 40) : start])
         number = None if rate else _number(tokens, i)
-        if number is None and (share := _SHARE.match(lower, tokens[i][0])):
-            value = _PARTS[share["part"] or "half"] * NUMBER_WORDS.get(share["count"] or "", 1.0)
-            result.append((share.start(), Quantity(value, "share", Span(share.start(), share.end()))))
-            i += len(share[0].split())
-            continue
         if number is None:
             i += 1
             continue
@@ -178,7 +164,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
             quantity = _as_written(quantity, readings, bare=after == i + 1)
             if (sign := _minus_before(lower, tokens, i)) is not None:
                 start, quantity = sign, quantity.negative
-            quantity = replace(quantity, span=Span(start, end), per=_period(lower, start, end))
+            quantity = replace(quantity, span=Span(start, end), per=_period(lower, end))
             result.append((start, quantity))
         i = max(after, i + 1)
     return tuple(quantity for _, quantity in sorted(result, key=lambda item: item[0]))
@@ -218,12 +204,11 @@ def _readings(numeral: str, text: str) -> tuple[str, ...]:
     return (decimal,) if _DECIMAL_POINT.search(text) else (decimal, grouped)
 
 
-def _period(lower: str, start: int, end: int) -> str:
+def _period(lower: str, end: int) -> str:
     if match := _PER.match(lower, end):
         word = match["any"] or match["time"]
         return word if len(word) < 3 else word.removesuffix("s")
-    match = _EVERY.search(lower[max(0, start - _NEAR) : end + _NEAR])
-    return _PERIODS.get(match[1], match[1].removesuffix("ly")) if match else ""
+    return ""
 
 
 def _dates(lower: str, text: str) -> Iterator[tuple[int, int, Quantity]]:
@@ -286,14 +271,6 @@ def _units() -> tuple[dict[str, tuple[str, float]], frozenset[str]]:
 
 def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
     times = []
-    for match in _SPOKEN.finditer(lower):
-        if named := match["named"]:
-            times.append(
-                (match.start(), match.end(), Quantity(0.0 if named == "midnight" else 720.0, "clock"))
-            )
-            continue
-        hour = NUMBER_WORDS.get(match["sharp"]) or float(match["sharp"])
-        times.append((match.start(), match.end(), _time(60 * hour, match["day"] or "")))
     for match in _CLOCK.finditer(lower):
         half = match["half"]
         if half is None and match["sep"] != ":":
@@ -306,12 +283,6 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         dimension = "clock" if sure else "clock12"
         times.append((match.start(), match.end(), Quantity(float(60 * hour + minute), dimension)))
     return times
-
-
-def _time(minutes: float, day: str) -> Quantity:
-    if day in ("afternoon", "evening", "night"):
-        return Quantity((minutes % 720 + 720) % 1440, "clock")
-    return Quantity(minutes % (1440 if day else 720), "clock" if day else "clock12")
 
 
 def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:

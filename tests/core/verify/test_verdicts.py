@@ -3,7 +3,7 @@
 import pytest
 
 from sage_core.feedback import Verdict
-from sage_core.verify import check, claims, settled, split_claims
+from sage_core.verify import check, settled
 
 DOCUMENTS = [
     "# Staff guide\n\n## Expenses\n\nMeals on business trips are refunded up to 45 euros a day. Receipts are handed in within 14 days of the trip.",
@@ -182,7 +182,6 @@ BERTHS = """# Berths
 """
 REFUSED = "The council refused the permit for the new pier in May."
 PARTS = "The warranty is three years for the compressor and two for all other parts."
-CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it is 210."
 
 
 @pytest.mark.parametrize(
@@ -193,7 +192,6 @@ CITIES = "The limit for a hotel is up to 140 euros in most cities. In Zurich it 
         (BERTHS, "Is power included?", "Power is included in class A."),
         (BERTHS, "Are dogs allowed?", "Class B does not allow dogs."),
         (BERTHS, "Is there a mooring in winter?", "Class B has a winter mooring."),
-        (CITIES, "What is the hotel limit in Zurich?", "The hotel limit in Zurich is 140 euros."),
     ],
 )
 def test_cells_denials_and_units_are_read(passage: str, question: str, wrong: str) -> None:
@@ -204,7 +202,6 @@ def test_cells_denials_and_units_are_read(passage: str, question: str, wrong: st
 @pytest.mark.parametrize(
     ("passage", "right", "support"),
     [
-        (CITIES, "The hotel limit in Zurich is 210 euros.", "unsure"),
         (MILL_OF_TWO, "His daughter Hannah rebuilt the mill in 1935.", "supported"),
         (FILM, "The film was animated by the french studio Mac Guff.", ""),
         ("Amazon was founded by Bezos. Jeff Bezos lives in Seattle.", "Jeff founded Amazon.", ""),
@@ -267,15 +264,3 @@ def test_two_words_of_the_question_are_a_sentence(question: str, wrong: str, ins
 def test_an_answer_in_free_words_keeps_its_grade(passage: str, answer: str, score: int) -> None:
     verdict = settled(Verdict(score), "What happens there?", answer, [passage])
     assert (verdict.score, verdict.accepted, verdict.vetoed_by) == (score, True, "")
-
-
-def test_a_sentence_without_an_end_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, stem_list = [0], claims.stem_list
-
-    def counted(text: str) -> list[str]:
-        read[0] += len(text)
-        return stem_list(text)
-
-    monkeypatch.setattr(claims, "stem_list", counted)
-    answer = "the ferry leaves at seven, and it takes 40 minutes; " * 800
-    assert len(split_claims(answer)) > 300 and read[0] < 20 * len(answer)
