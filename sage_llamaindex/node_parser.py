@@ -9,7 +9,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.node_parser.interface import MetadataAwareTextSplitter
@@ -41,7 +41,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.limits import chunk_sizes
+from sage_core.segmentation.limits import Size, chunk_sizes
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.sentences import split_sentences
@@ -55,6 +55,8 @@ dispatcher = get_dispatcher(__name__)
 DEFAULT_CHUNK_SIZE = 1024
 """Most tokens of text and metadata where no ``chunk_size`` was given: that of LlamaIndex's own splitters."""
 CUSTOM = "custom"
+# Kept by chunks, and not shown to the LLM: on short chunks a path is a fifth of the prompt.
+_HIDDEN = ("file_path", PATH_KEY)
 _SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
 # Tokens of "title: ", "header_path: " and what separates them from the text, in the default templates.
 _LABELS = 12
@@ -104,20 +106,10 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     chunk_overlap: int = Field(
         default=0, ge=0, description="Accepted, with a warning, and not used: chunks do not overlap."
     )
-    target_tokens: int | Literal["sentence", "passage", "section", "topic"] | None = Field(
+    target_tokens: int | Size | None = Field(
         default=None,
         description="Mean tokens of a chunk's own text, or 'sentence' (35), 'passage' (80), 'section' (250), "
         "or 'topic': as the text has it.",
-    )
-    max_tokens: int | None = Field(
-        default=None, description="Most tokens of a chunk's own text. None: the segmenter's measured default."
-    )
-    min_tokens: int | None = Field(
-        default=None, description="Chunks below this are avoided. None: a quarter of the size aimed at."
-    )
-    threshold: float | None = Field(
-        default=None,
-        description="Keep two sentences together where P(same) is at least this. None: 0.55.",
     )
     tokenizer: str | None = Field(
         default=None,
@@ -128,18 +120,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         default=None,
         exclude=True,
         description="A `sage_core` Segmenter of your own, with a model object, a sentence splitter or a "
-        "token counter of yours. It stands for `model`, `tokenizer` and the settings from `max_tokens` on.",
-    )
-    include_headings: bool = Field(
-        default=True,
-        description="Write the document's `title` and the headings above each chunk (`header_path`) into "
-        "its metadata, to be embedded with it. Not without `include_metadata`.",
-    )
-    hidden_metadata: tuple[str, ...] = Field(
-        default=("file_path", "header_path"),
-        description="Metadata keys that chunks keep but do not show to the LLM: on short chunks a path is a "
-        "fifth of the prompt. A `title` that the parser found is not shown either; one that the document "
-        "brings is, unless it is named here.",
+        "token counter of yours. It stands for `model`, `tokenizer` and `target_tokens`.",
     )
     id_func: IdFunc = Field(
         default=default_id_func,
@@ -154,12 +135,36 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     _derived: ClassVar[frozenset[str]] = frozenset({"class_name", "fingerprint"})
 
-    def __init__(self, *sizes: int, **fields: Any) -> None:
-        # As LlamaIndex's TokenTextSplitter takes them.
-        names = ("chunk_size", "chunk_overlap")
-        if len(sizes) > len(names) or fields.keys() & names[: len(sizes)]:
-            raise TypeError("SageNodeParser takes chunk_size, chunk_overlap by position, the others by name")
-        super().__init__(**dict(zip(names, sizes, strict=False)), **fields)
+    def __init__(
+        self,
+        chunk_size: int | None = None,
+        chunk_overlap: int = 0,
+        *,
+        target_tokens: int | Size | None = None,
+        model: str = "default",
+        tokenizer: str | None = None,
+        segmenter: Segmenter | None = None,
+        include_metadata: bool = True,
+        include_prev_next_rel: bool = True,
+        callback_manager: CallbackManager | None = None,
+        id_func: Callable[..., str] | None = None,
+        class_name: object = None,  # what `to_dict` adds
+        fingerprint: object = None,
+    ) -> None:
+        """See the fields; sizes by position are as those of LlamaIndex's TokenTextSplitter."""
+        fields = {
+            "chunk_size": chunk_size,
+            "chunk_overlap": chunk_overlap,
+            "target_tokens": target_tokens,
+            "model": model,
+            "tokenizer": tokenizer,
+            "segmenter": segmenter,
+            "include_metadata": include_metadata,
+            "include_prev_next_rel": include_prev_next_rel,
+            "callback_manager": callback_manager,
+            "id_func": id_func,
+        }
+        super().__init__(**{name: value for name, value in fields.items() if value is not None})
 
     @classmethod
     def class_name(cls) -> str:
@@ -167,24 +172,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         return "SageNodeParser"
 
     @classmethod
-    def from_defaults(
-        cls,
-        *,
-        include_metadata: bool = True,
-        include_prev_next_rel: bool = True,
-        callback_manager: CallbackManager | None = None,
-        id_func: Callable[..., str] | None = None,
-        **settings: Any,
-    ) -> Self:
-        """The same as the constructor; None stands for the default. Unknown arguments are an error."""
-        if callback_manager is not None:
-            settings["callback_manager"] = callback_manager
-        return cls(
-            include_metadata=include_metadata,
-            include_prev_next_rel=include_prev_next_rel,
-            id_func=id_func or default_id_func,
-            **settings,
-        )
+    def from_defaults(cls, *sizes: int, **settings: Any) -> Self:
+        """The same as the constructor."""
+        return cls(*sizes, **settings)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
@@ -220,36 +210,35 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
-        names = ("target_tokens", "max_tokens", "min_tokens", "threshold")
-        arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
         counter = self.tokenizer or self._pickled_counter or chosen_tokenizer()
         made_from = (
-            self.model, self.tokenizer, counter, tuple(arguments.items()), self.chunk_size, id(self.segmenter)
+            self.model, self.tokenizer, counter, self.target_tokens, self.chunk_size, id(self.segmenter)
         )  # fmt: skip
         # Every assignment validates: the segmenter, with its caches, is made anew only on change.
         if made_from == self._made_from:
             return self
         if self.segmenter is not None:
             if (
-                arguments
+                self.target_tokens is not None
                 or self.model not in ("default", CUSTOM)
                 or self.tokenizer not in (None, "bert", CUSTOM)
             ):
-                named = ", ".join([*arguments, "model", "tokenizer"])
-                raise InputError(f"a segmenter of your own has its settings already: leave {named} out")
+                raise InputError(
+                    "a segmenter of your own has its settings already: leave target_tokens, model and "
+                    "tokenizer out"
+                )
             active = self.segmenter
             # Not by assignment, which would validate again.
             self.__dict__.update(model=CUSTOM, tokenizer=CUSTOM)
-            made_from = (CUSTOM, CUSTOM, counter, (), self.chunk_size, id(active))
+            made_from = (CUSTOM, CUSTOM, counter, None, self.chunk_size, id(active))
         elif self.model == CUSTOM:
             raise InputError(
                 "the parser was saved with a segmenter of its own: pass it again, "
                 "SageNodeParser.from_dict(data, segmenter=...)"
             )
         else:
-            others = {"threshold": arguments.pop("threshold")} if "threshold" in arguments else {}
-            sizes = chunk_sizes(self.chunk_size, **arguments)
-            active = Segmenter(self.model, counter=counter, **others, **sizes)
+            sizes = chunk_sizes(self.chunk_size, target_tokens=self.target_tokens)
+            active = Segmenter(self.model, counter=counter, **sizes)
         self._active = active
         self._made_from = made_from
         return self
@@ -384,7 +373,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
                 source,
                 None if offset is None else span.shift(offset),
                 self.include_metadata,
-                self.hidden_metadata,
+                _HIDDEN,
             )
             for i, span in enumerate(spans)
         ]
@@ -408,15 +397,14 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     def _outline(self, node: BaseNode, text: str) -> Outline | None:
         """Title and headings of a node's text; None if they are not used."""
-        if not (self.include_headings and self.include_metadata and text.strip()):
+        if not (self.include_metadata and text.strip()):
             return None
         return Outline(text, node.metadata, whole=node.source_node is None) or None
 
     def _describe(self, chunks: Sequence[BaseNode], outline: Outline, contexts: Sequence[Context]) -> None:
         """Write title and headings into the metadata of a text's chunks, as far as ``chunk_size`` allows."""
         count = self._active.counter.count
-        # Each shows other metadata, and the chunk must fit into both.
-        modes = [MetadataMode.EMBED, *([] if self._hides(PATH_KEY) else [MetadataMode.LLM])]
+        # The LLM is not shown what is written here.
         cache: dict[tuple[str, ...], tuple[str, ...]] = {}
         for chunk, context in zip(chunks, contexts, strict=True):
             # A title that the document brings is shown as the document has it, and not counted here.
@@ -432,7 +420,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             ) -> bool:
                 self._write(chunk, outline, context, whole, some)
                 # Templates may be anything, so what a model is given is counted as it is.
-                return all(count(chunk.get_content(metadata_mode=mode)) <= self._ceiling for mode in modes)
+                return count(chunk.get_content(metadata_mode=MetadataMode.EMBED)) <= self._ceiling
 
             self._write(chunk, outline, context, parts, fit_parts(cache[parts], fits))
 
@@ -459,12 +447,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         else:
             metadata.pop(PATH_KEY, None)
         for key, present in ((TITLE_KEY, outline.found_title), (PATH_KEY, PATH_KEY in metadata)):
-            if present and self._hides(key) and key not in chunk.excluded_llm_metadata_keys:
+            if present and key not in chunk.excluded_llm_metadata_keys:
                 chunk.excluded_llm_metadata_keys.append(key)
-
-    def _hides(self, key: str) -> bool:
-        """Whether the LLM is not shown what the parser writes under this key."""
-        return key in self.hidden_metadata or (key == TITLE_KEY and PATH_KEY in self.hidden_metadata)
 
     def _spans(
         self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False

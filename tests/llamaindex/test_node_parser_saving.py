@@ -37,7 +37,7 @@ class TestSaving:
         "settings",
         [
             {},
-            {"chunk_size": 77, "max_tokens": 60, "min_tokens": 5, "threshold": 0.4, "tokenizer": "words"},
+            {"chunk_size": 77, "tokenizer": "words"},
             {"target_tokens": 50, "include_metadata": False},
         ],
     )
@@ -86,7 +86,7 @@ class TestSaving:
 
     def test_schemas_can_be_made(self) -> None:
         properties = SageNodeParser.model_json_schema()["properties"]
-        assert {"model", "chunk_size", "threshold"} <= set(properties)
+        assert {"model", "chunk_size", "target_tokens"} <= set(properties)
         assert "segmenter" not in properties
         assert properties["class_name"]["default"] == "SageNodeParser"
 
@@ -112,13 +112,11 @@ class TestPickling:
 class TestCacheKeys:
     def test_everything_that_changes_chunks_changes_the_key(self) -> None:
         later = SageNodeParser()
-        later.max_tokens = 40
+        later.target_tokens = 40
         parsers = [
             SageNodeParser(),
             later,
-            SageNodeParser(threshold=0.5),
-            SageNodeParser(max_tokens=90),
-            SageNodeParser(min_tokens=0),
+            SageNodeParser(target_tokens=90),
             SageNodeParser(chunk_size=99),
             SageNodeParser(tokenizer="words"),
             SageNodeParser(segmenter=Segmenter(strategy="threshold")),
@@ -211,6 +209,4 @@ def test_paths_are_kept_and_not_shown_to_the_llm() -> None:
         assert node.metadata == document.metadata
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
             assert "file_path" not in node.get_content(mode) and "1911" in node.get_content(mode)
-    shown = SageNodeParser(hidden_metadata=()).get_nodes_from_documents([document])
-    assert "file_path" in shown[0].get_content(MetadataMode.LLM)
     assert "file_path" not in document.excluded_llm_metadata_keys

@@ -104,10 +104,10 @@ class TestSettings:
         assert len(sage.model_copy().postprocess_nodes(nodes)) == len(sage.postprocess_nodes(nodes)) == 4
         with pytest.raises(ValueError, match="max_context_tokens"):
             sage.model_copy(update={"max_context_tokens": 0})
-        parser = SageNodeParser(tokenizer="words", max_tokens=30)
-        copied = parser.model_copy(update={"max_tokens": 3})
+        parser = SageNodeParser(tokenizer="words", chunk_size=30)
+        copied = parser.model_copy(update={"chunk_size": 3})
         assert max(len(t.split()) for t in copied.split_text("One two three four five six. Seven.")) <= 3
-        assert copied.tokenizer == "words" and parser.max_tokens == 30
+        assert copied.tokenizer == "words" and parser.chunk_size == 30
 
 
 @pytest.mark.parametrize("streaming", [False, True])

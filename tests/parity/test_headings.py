@@ -75,10 +75,6 @@ def test_headings_are_embedded_once_and_not_shown() -> None:
         assert read.count("Harbour rules") == (1 if "title:" not in node.text else 2)
     for node in parsed(GUIDE):
         assert node.get_content(MetadataMode.EMBED).count("Island") == 1
-    shown = SageNodeParser(hidden_metadata=())([LIDocument(text=FRONT)])
-    assert all("Harbour rules" in n.get_content(MetadataMode.LLM) for n in shown)
-    bare = SageNodeParser(include_headings=False)([LIDocument(text=GUIDE)])
-    assert all(n.metadata == {} for n in bare)
     assert all(n.metadata == {} for n in SageNodeParser(include_metadata=False)([LIDocument(text=GUIDE)]))
 
 
@@ -111,10 +107,10 @@ def test_text_and_headings_stay_within_chunk_size(text: str, size: int) -> None:
         assert COUNTER.count(chunk.page_content) <= size
 
 
-def test_ids_are_the_same_with_and_without_headings() -> None:
+def test_ids_are_the_same_with_and_without_metadata() -> None:
     ids = []
     for include in (True, False):
-        parser = SageNodeParser(id_func=lambda i, doc: f"{doc.node_id}-{i}", include_headings=include)
+        parser = SageNodeParser(id_func=lambda i, doc: f"{doc.node_id}-{i}", include_metadata=include)
         ids.append([n.node_id for n in parser([LIDocument(id_="d", text=GUIDE)])])
     assert ids[0] == ids[1]
 

@@ -166,8 +166,6 @@ def test_the_mode_of_the_search_reaches_the_store() -> None:
         (lambda: of_store(k=3, search_kwargs={"k": 4}), "k"),
         (lambda: of_store(filter=lambda d: True, search_kwargs={"filter": lambda d: True}), "filter"),
         (lambda: SageTextSplitter.from_language("python"), "RecursiveCharacterTextSplitter"),
-        (lambda: SageNodeParser(512, 20, 3), "chunk_size, chunk_overlap"),
-        (lambda: SageNodeParser(512, chunk_size=20), "chunk_size"),
     ],
 )
 def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advice: str) -> None:

@@ -129,7 +129,7 @@ async def test_texts_are_no_documents_when_awaited_either() -> None:
         (lambda: SageCompressor(selections=3), "'selections'.*'selection'"),
         (lambda: SageRetriever(base_retriver=1), "'base_retriever'"),
         (lambda: SageChain(llm=lambda _: "answer"), "retriever"),
-        (lambda: SageNodeParser(max_tokens="many"), "max_tokens.*integer.*'many'"),
+        (lambda: SageNodeParser(chunk_size="many"), "chunk_size.*integer.*'many'"),
         (lambda: SageCompressor(selection=SelectionConfig(min_k="many")), "min_k.*whole number.*'many'"),
         (lambda: SageNodeParser(target_tokens="sentense"), "'sentence', 'passage'.*'sentense'"),
         (lambda: SageNodePostprocessor().model_copy(update={"max_k": 0}), "max_k"),

@@ -47,9 +47,9 @@ PASSAGES = [f"Passage {i}: the harbour master keeps record number {i}." for i in
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_the_same_chunks(text):
     spans = [(s.start, s.end) for s in Segmenter(max_tokens=60).segment(text)]
-    nodes = SageNodeParser(max_tokens=60, include_metadata=False).get_nodes_from_documents(
-        [LIDocument(text=text)]
-    )
+    nodes = SageNodeParser(
+        segmenter=Segmenter(max_tokens=60), include_metadata=False
+    ).get_nodes_from_documents([LIDocument(text=text)])
     documents = SageTextSplitter(segmenter=Segmenter(max_tokens=60), add_start_index=True).create_documents(
         [text]
     )

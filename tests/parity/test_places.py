@@ -24,6 +24,7 @@ from sage_app import Sage, SageConfig
 from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat
 from sage_core.feedback import FeedbackConfig
+from sage_core.segmentation import Segmenter
 from sage_core.selection import FixedK, SelectionConfig
 from sage_core.text.outline import header_of, passage_header, source_names, take_header
 from sage_core.text.tokens import get_counter
@@ -172,7 +173,7 @@ TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
 
 
 def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
-    parser = SageNodeParser(max_tokens=100)
+    parser = SageNodeParser(segmenter=Segmenter(max_tokens=100))
     nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=TABLE)])
     index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
     llm = ScriptedLLM.of(["51.00"])
@@ -243,7 +244,9 @@ CONTINUED = {
 @pytest.mark.parametrize("door", ["query engine", "context", "condense plus context", "condense question"])
 def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
     text, question, above = CONTINUED[kind]
-    nodes = SageNodeParser(max_tokens=100).get_nodes_from_documents([LlamaIndexDocument(text=text)])
+    nodes = SageNodeParser(segmenter=Segmenter(max_tokens=100)).get_nodes_from_documents(
+        [LlamaIndexDocument(text=text)]
+    )
     index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
     retriever, llm = (
         NodeRetriever.from_index(index, selection=SelectionConfig(max_k=1, min_k=1)),
