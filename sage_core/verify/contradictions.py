@@ -19,7 +19,6 @@ from sage_core.verify.quantities import Quantity, missing, quantities
 # All chosen by hand.
 _SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
 _RIVAL = 0.2  # A sentence with so much less of them than the best one is about something else.
-_SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
 _ROUNDED = 0.05  # Relative difference below which one number is the other, rounded.
 _CELL_WORDS = 4  # A cell of more words is a text, not a value of its column.
 _MAX_NAMED_ROWS = 20  # Of more rows with one name none is meant.
@@ -49,7 +48,6 @@ _BOUND = re.compile(
     r"|maximum|between|or)\b"
 )
 _MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
-_TIMES = ("of", stem_list("times")[0])  # What "twice" numbers.
 _LETTER = re.compile(r"\b[A-Z]\b")
 # "In May it is".
 _REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
@@ -142,8 +140,6 @@ def _number(text: str, q: Quantity) -> _Number:
         slot, shown = ("of", head[0]), f"{shown}{unit[0]}"
     else:
         slot = ("last", last[1].lower() if last else "")
-    if shown.lower() == "twice":
-        slot = _TIMES
     return _Number(q, shown, slot, bound[1].lower() if bound else "")
 
 
@@ -182,19 +178,16 @@ def _other_number(text: str, material: ParsedPassages) -> Contradiction | None:
         return None
     claim = set(stem_list(drop_converted_quantities(text, material.sentences)))
     units = {w for q in quantities(text) if q.dimension == "duration" for w in stem_list(q.span.of(text))}
-    units |= {_TIMES[1]} if any(n.slot == _TIMES for n in _numbers(text)) else set()
     plain = {w for w in claim - units - _NUMBER_STEMS if not w[0].isdecimal()}
-    rivals = [
-        (s, material.total(held), *differences(text, s))
-        for s, held in _about_the_same(plain, material, _SAME_MATTER, claim)
+    about = [
+        (s, *differences(text, s))
+        for s in _about_the_same(plain, material, claim)
         if not s.cells and s.kind != "table"
     ]
-    most = max((share for _, share, _, _ in rivals), default=0.0)
-    about = [rival for rival in rivals if rival[1] >= _SAME_REST * most]
-    for sentence, _, other, _ in about:
+    for sentence, other, _ in about:
         for shown, instead in other.items():
             # One that agrees acquits: the other one is of another year, person or row.
-            if not any(shown in agreed for _, _, _, agreed in about):
+            if not any(shown in agreed for _, _, agreed in about):
                 return Contradiction(shown, instead, sentence)
     return None
 
@@ -257,21 +250,19 @@ def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
     return any(math.isclose(wanted, v, rel_tol=0.005) for a, b in pairs for v in (a + b, abs(a - b)) if v)
 
 
-def _about_the_same(
-    plain: set[str], material: ParsedPassages, least: float, claim: Set[str] = frozenset()
-) -> list[tuple[Sentence, frozenset[str]]]:
-    """The sentences that hold most of a claim's words, and which; "it" is what the sentence before names."""
-    near: list[tuple[float, Sentence, frozenset[str]]] = []
+def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) -> list[Sentence]:
+    """The sentences that hold most of a claim's words; "it" is what the sentence before names."""
+    near: list[tuple[float, Sentence]] = []
     previous = None
     for sentence in material.sentences:
         held = sentence.words & plain
         if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
             back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
             held |= (previous.words & plain) if back else frozenset()
-        near.append((material.share(plain, held), sentence, held))
+        near.append((material.share(plain, held), sentence))
         previous = sentence
-    least = max(least, max((share for share, *_ in near), default=0.0) - _RIVAL)
-    return [(sentence, held) for share, sentence, held in near if share >= least]
+    least = max(_SAME_MATTER, max((share for share, _ in near), default=0.0) - _RIVAL)
+    return [sentence for share, sentence in near if share >= least]
 
 
 def unanchored(text: str, evidence: Sequence[Sentence]) -> str:

@@ -39,7 +39,6 @@ WRONG = [
         "When was the mill built, and by whom?",
         "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire.",
     ),
-    ("How often are the peas watered?", "Water the peas three times a week."),
 ]
 RIGHT = [
     ("How much is refunded for meals a day?", "Meals are refunded up to 45 euros a day."),
