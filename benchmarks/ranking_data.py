@@ -30,13 +30,11 @@ from sage_core.ranking import Links, Place, link, vouch
 from sage_core.segmentation import Segmenter
 from sage_core.text.header import header_parts, make_headers, with_header
 from sage_core.text.keywords import index_terms
-from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks" / "ranking"))
-CHUNK_TOKENS = 100
 BUDGETS = (250, 500, 1000)
 
 Floats = NDArray[np.float64]
@@ -123,26 +121,6 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
-
-
-def chunk_document(doc_id: str, text: str, limit: int = CHUNK_TOKENS) -> list[Chunk]:
-    """Whole sentences joined up to ``limit`` tokens; a longer sentence is a chunk of its own."""
-    sentences = split_sentences(text)
-    counts = get_counter("bert").count_many([s.of(text) for s in sentences])
-    groups: list[list[int]] = []
-    total = 0
-    for i, count in enumerate(counts):
-        if groups and total + count <= limit:
-            groups[-1].append(i)
-            total += count
-        else:
-            groups.append([i])
-            total = count
-    spans = [Span(sentences[g[0]].start, sentences[g[-1]].end) for g in groups]
-    return [
-        Chunk(doc_id, span, span.of(text), sum(counts[i] for i in group), position)
-        for position, (span, group) in enumerate(zip(spans, groups, strict=True))
-    ]
 
 
 class DevSet:

@@ -110,11 +110,6 @@ def _tables(rows: Sequence[dict[str, Any]]) -> Iterator[Case]:
         )
 
 
-def _shares(proof: str, passage: str) -> bool:
-    both = len(set(bare(proof)) & set(bare(passage)))
-    return both > 0.5 * min(len(bare(passage)), len(bare(proof)))
-
-
 def _holds(passage: str, answer: str) -> bool:
     return f" {' '.join(bare(answer))} " in f" {' '.join(bare(passage))} "
 

@@ -1,7 +1,4 @@
-"""Grades an answer without an LLM; returns None if the LLM should decide.
-
-``benchmarks/feedback_cost.py`` measures what it saves and what it gets wrong.
-"""
+"""Grades an answer without an LLM; returns None if the LLM should decide."""
 
 from __future__ import annotations
 
