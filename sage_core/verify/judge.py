@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
@@ -48,7 +47,6 @@ _SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only tog
 _NOT_FOUND = 0.05  # Probability where no sentence may answer, or no passage has the answer's words. By hand.
 _OTHER_WORDS = 0.3  # Most of a sentence with words that they lack: it may say it otherwise. By hand.
 _ENTAILMENT = MINILM.with_name("sage-entailment")
-_Found = TypeVar("_Found")
 
 
 class Entailment(PairEncoder):
@@ -87,7 +85,8 @@ class LocalJudge:
     def _init_runtime_state(self) -> None:
         self._lock = threading.Lock()
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
-        self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._located = lru_cache(_RESULT_CACHE_SIZE)(self._find)
+        self._grounded = lru_cache(_RESULT_CACHE_SIZE)(self._ground)
         self._entailment: Entailment | None = None
 
     @property
@@ -134,23 +133,7 @@ class LocalJudge:
         Returns:
             None if the judge is unsure, and where there is no sentence to quote.
         """
-        return self._remembered(self._find, without_lone_surrogates(question), checked_passages(passages))
-
-    def _remembered(
-        self, find: Callable[[str, tuple[str, ...]], _Found], text: str, passages: tuple[str, ...]
-    ) -> _Found:
-        """What ``find`` says, computed once for the texts asked about last."""
-        key = find.__name__, text, passages  # `find` itself would keep the judge alive in a cycle.
-        with self._lock:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return cast("_Found", self._results[key])
-        result = find(text, passages)
-        with self._lock:
-            self._results[key] = result
-            while len(self._results) > _RESULT_CACHE_SIZE:
-                self._results.popitem(last=False)
-        return result
+        return self._located(without_lone_surrogates(question), checked_passages(passages))
 
     def _find(self, question: str, passages: tuple[str, ...]) -> AnswerLocation | None:
         parsed = parse_passages(passages)
@@ -174,9 +157,7 @@ class LocalJudge:
             Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed. Those
             beyond the first `MAX_CLAIMS` are unsure.
         """
-        return list(
-            self._remembered(self._ground, without_lone_surrogates(answer), checked_passages(passages))
-        )
+        return list(self._grounded(without_lone_surrogates(answer), checked_passages(passages)))
 
     def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[Claim, ...]:
         spans = split_claims(answer)

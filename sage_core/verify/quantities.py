@@ -161,7 +161,11 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         if known and math.isfinite(quantity.value):
             start, end = _shown_from(tokens, i, quantity), ends[tokens[after - 1][0]]
             readings = numerals.get(tokens[i][0], (str(round(value)),))
-            quantity = _as_written(quantity, readings, bare=after == i + 1)
+            if len(readings) > 1:
+                other = quantity.value * float(readings[1]) / float(readings[0])
+                quantity = replace(quantity, other=other)
+            if after == i + 1 and not quantity.dimension:
+                quantity = replace(quantity, written=readings[0])
             if (sign := _minus_before(lower, tokens, i)) is not None:
                 start, quantity = sign, quantity.negative
             quantity = replace(quantity, span=Span(start, end), per=_period(lower, end))
@@ -176,12 +180,6 @@ def _shown_from(tokens: Sequence[tuple[int, str]], at: int, quantity: Quantity) 
         country = at > 1 and quantity.dimension.startswith(f"money{tokens[at - 2][1]}{tokens[at - 1][1]}")
         return tokens[at - 2 if country else at - 1][0]
     return tokens[at][0]
-
-
-def _as_written(quantity: Quantity, readings: tuple[str, ...], *, bare: bool) -> Quantity:
-    if len(readings) > 1:
-        quantity = replace(quantity, other=quantity.value * float(readings[1]) / float(readings[0]))
-    return replace(quantity, written=readings[0]) if bare and not quantity.dimension else quantity
 
 
 def _readings(numeral: str, text: str) -> tuple[str, ...]:
@@ -231,17 +229,13 @@ def _dates(lower: str, text: str) -> Iterator[tuple[int, int, Quantity]]:
             yield start, end, Quantity(100.0 * month + day, "date", other=other)
 
 
-def has_minus(text: str, at: int) -> bool:
-    """Whether a minus stands right before the number at a position."""
-    return _MINUS.search(text[max(0, at - _MINUS_REACH) : at]) is not None
-
-
 def _minus_before(lower: str, tokens: Sequence[tuple[int, str]], at: int) -> int | None:
     """Where the minus of a number or of its currency stands: "-5", "-$5", "$-5", "minus 5"; None for none."""
     place = at
     while place and at - place < 2 and tokens[place - 1][1] in ("$", "€", "£"):
         place -= 1
-    before = [start for start, _ in tokens[place : at + 1] if has_minus(lower, start)]
+    starts = (start for start, _ in tokens[place : at + 1])
+    before = [start for start in starts if _MINUS.search(lower[max(0, start - _MINUS_REACH) : start])]
     if before:
         return before[0] - 1
     return tokens[place - 1][0] if place and tokens[place - 1][1] == "minus" else None

@@ -292,8 +292,8 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 24_611,
-    ("sage_core/verify",): 2_530,
+    (CORE, *ADAPTERS): 24_586,
+    ("sage_core/verify",): 2_505,
     (APP,): 14_414,
 }
 SLACK = 100
