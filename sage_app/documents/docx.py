@@ -6,6 +6,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
+from html import unescape
 
 from sage_app.documents.html import HtmlPage, read_html
 from sage_core.errors import InputError, MissingExtraError
@@ -86,11 +87,10 @@ def _title(data: bytes, name: str) -> str:
     """The title in the file's properties, once `check_archive` has let it pass."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         check_archive(archive, name, lambda part: part.startswith(_MEDIA))
-        if "docProps/core.xml" not in archive.namelist():
-            return ""
-        match = _TITLE.search(archive.read("docProps/core.xml"))
-    if match is None:
-        return ""
-    from html import unescape
+        return packed_title(archive, "docProps/core.xml")
 
-    return " ".join(unescape(match.group(1).decode("utf-8", "replace")).split())
+
+def packed_title(archive: zipfile.ZipFile, properties: str) -> str:
+    """The title in the properties of an office file."""
+    match = _TITLE.search(archive.read(properties)) if properties in archive.namelist() else None
+    return " ".join(unescape(match.group(1).decode("utf-8", "replace")).split()) if match else ""

@@ -138,7 +138,7 @@ _SENTENCE = re.compile(r"\w+\W+\w+\W+\w+[^.!?]*[.!?](?:\s|$)")
 _HIDDEN = re.compile(
     r"(?i)display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden|mso-hide\s{0,9}:\s{0,9}all"
 )
-_LINK_MARKS = frozenset("¶#§🔗⚓∞\u200b\ufe0e\uf0c1 \xa0")
+_LINK_MARKS = frozenset("¶#§🔗⚓∞↩\u200b\ufe0e\uf0c1 \xa0")
 _FEW_CHARS = 250
 _CONTACT = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,63}\.\w|(?<!\d)(?:\+\d|\(?0\d)[\d ()/.-]{5,20}\d|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}"

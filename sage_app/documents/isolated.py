@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_app.documents.discovery import Kind
-from sage_app.documents.structured import Parsed, read_email, read_rtf
+from sage_app.documents.structured import Parsed, read_email
 from sage_core._checks import check_installed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import Heading
@@ -47,9 +47,7 @@ _NEEDS = {
     "docx": ("Reading Word files", "files", "mammoth", "lxml", "markdownify"),
     "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml", "markdownify"),
     "pptx": ("Reading slides", "office", "pptx", "lxml", "markdownify"),
-    "epub": ("Reading e-books", "files", "lxml", "markdownify"),
-    "odt": ("Reading OpenDocument files", "office", "odf", "lxml", "markdownify"),
-    "rtf": ("Reading RTF", "office", "striprtf"),
+    **dict.fromkeys(("epub", "odt", "rtf"), ("Reading what pandoc reads", "files", "lxml", "markdownify")),
     "email": ("Reading mail", "files"),
 }
 
@@ -218,12 +216,16 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_app.documents.pdf import read_pdf
 
         return read_pdf(data, name=name)
-    if kind in ("email", "rtf"):
-        return (read_email if kind == "email" else read_rtf)(data, name=name)
+    if kind == "email":
+        return read_email(data, name=name)
     if kind == "docx":
         from sage_app.documents.docx import read_docx
 
         page = read_docx(data, name=name)
+    elif kind in ("epub", "odt", "rtf"):
+        from sage_app.documents.pandoc import read_with_pandoc
+
+        page = read_with_pandoc(kind, data, name=name)
     else:
         from sage_app.documents.office import read_office
 

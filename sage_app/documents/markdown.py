@@ -61,12 +61,14 @@ def to_markdown(root: Any) -> str:
     from lxml import etree
     from markdownify import MarkdownConverter
 
-    class Writer(MarkdownConverter):  # type: ignore[misc]
+    base: Any = MarkdownConverter
+
+    class Writer(base):  # type: ignore[misc]
         def convert_br(self, el: Any, text: str, parent_tags: Any) -> str:
             return " " if "_inline" in parent_tags else "\n"
 
         def convert_p(self, el: Any, text: str, parent_tags: Any) -> str:
-            return super().convert_p(el, text, parent_tags) or "\n\n"
+            return str(super().convert_p(el, text, parent_tags)) or "\n\n"
 
         def convert_hr(self, el: Any, text: str, parent_tags: Any) -> str:
             return "\n\n"
@@ -75,10 +77,10 @@ def to_markdown(root: Any) -> str:
             return f"“{text}”"
 
         def convert_code(self, el: Any, text: str, parent_tags: Any) -> str:
-            return text if "_inline" in parent_tags else super().convert_code(el, text, parent_tags)
+            return text if "_inline" in parent_tags else str(super().convert_code(el, text, parent_tags))
 
         def convert_blockquote(self, el: Any, text: str, parent_tags: Any) -> str:
-            return "\n" + super().convert_blockquote(el, text, parent_tags)
+            return f"\n{super().convert_blockquote(el, text, parent_tags)}"
 
         def convert_dt(self, el: Any, text: str, parent_tags: Any) -> str:
             return f"\n\n{text.strip()}\n"

@@ -1,29 +1,26 @@
-"""Spreadsheets, slides, e-books and OpenDocument as Markdown: sheets and slides under a heading each."""
+"""Spreadsheets and slides as Markdown: sheets and slides under a heading each."""
 
 from __future__ import annotations
 
-import codecs
 import io
-import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
-from urllib.parse import unquote
 
 from sage_app.documents.docx import check_archive
-from sage_app.documents.html import HtmlPage, declared_encoding, read_html
+from sage_app.documents.html import HtmlPage, read_html
 from sage_core.errors import InputError
 
 _MEDIA = re.compile(r"(?i)/media/|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|ttf|otf|woff2?|mp[34])$")
 
 
 def read_office(kind: str, data: bytes, *, name: str = "the file") -> HtmlPage:
-    """Text, title and headings of an ``xlsx``, ``pptx``, ``epub`` or ``odt`` file.
+    """Text, title and headings of an ``xlsx`` or ``pptx`` file.
 
     Formulas count by the values that were saved with them; empty rows and columns are left out. Speaker's
-    notes stand below their slide. Chapters are in the order in which the book is read.
+    notes stand below their slide.
 
     Raises:
         InputError: For a damaged or encrypted file, or one that unpacks to too much.
@@ -114,38 +111,7 @@ def _paragraphs(frame: Any) -> list[str]:
     return [f"<p>{escape(text)}</p>" for text in texts if text]
 
 
-def _book(data: bytes) -> tuple[str, str]:
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        container = etree.fromstring(archive.read("META-INF/container.xml"), parser)
-        package_name = container.find(".//{*}rootfile").get("full-path")
-        package = etree.fromstring(archive.read(package_name), parser)
-        files = {item.get("id"): item.get("href") for item in package.iterfind(".//{*}manifest/{*}item")}
-        folder = posixpath.dirname(package_name)
-        chapters: list[str] = []
-        for place in package.iterfind(".//{*}spine/{*}itemref"):
-            path = posixpath.normpath(posixpath.join(folder, unquote(files[place.get("idref")])))
-            chapter = archive.read(path)
-            marked = chapter.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            encoding = "utf-16" if marked else declared_encoding(chapter) or "utf-8"
-            body = re.search(r"(?is)<body[^>]*>(.*)</body>", chapter.decode(encoding, "replace"))
-            chapters.append(body[1] if body else "")
-        return package.findtext(".//{*}metadata/{*}title") or "", "".join(chapters)
-
-
-def _open_document(data: bytes) -> tuple[str, str]:
-    from odf.odf2xhtml import ODF2XHTML
-
-    reader = ODF2XHTML(generate_css=False)
-    markup = reader.odf2xhtml(io.BytesIO(data))
-    return reader.title, markup
-
-
 _READERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
     "xlsx": _spreadsheet,
     "pptx": _slides,
-    "epub": _book,
-    "odt": _open_document,
 }

@@ -16,7 +16,7 @@ from email.message import EmailMessage, MIMEPart
 from typing import NamedTuple
 
 from sage_core.errors import InputError
-from sage_core.text.headings import Heading, find_headings, find_title
+from sage_core.text.headings import Heading, find_headings
 
 logger = logging.getLogger(__name__)
 
@@ -313,26 +313,3 @@ def _content(part: MIMEPart) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace")
-
-
-def read_rtf(data: bytes, *, name: str = "the file") -> Parsed:
-    """The text of an RTF file; its tables as Markdown tables whose first row names the columns.
-
-    Raises:
-        InputError: For a file that is not RTF.
-    """
-    from striprtf.striprtf import rtf_to_text
-
-    if not data.lstrip().startswith(b"{\\rtf"):
-        raise InputError(f"{name} is not a readable RTF file: it does not begin with {{\\rtf")
-    source = data.decode("latin-1")
-    read = rtf_to_text(source, errors="replace").encode("utf-16", "surrogatepass")  # an emoji is two halves
-    lines = [line for line in read.decode("utf-16", "replace").split("\n") if line.strip()]
-    parts: list[str] = []
-    for in_table, group in itertools.groupby(lines, lambda line: line.endswith("|") and line.count("|") > 1):
-        rows = list(group)
-        parts.append(_table([row[:-1].split("|") for row in rows]) if in_table else "\n\n".join(rows))
-    text = "\n\n".join(parts)
-    headings = find_headings(text, "auto")
-    title = re.search(r"\{\\title ([^{}\\]{1,1000})\}", source)
-    return Parsed(text, title[1].strip() if title else find_title(text, headings), (), headings)

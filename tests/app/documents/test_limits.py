@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sage_app.documents import isolated, reader
+from sage_app.documents import isolated, pandoc, reader
 from sage_app.documents.discovery import ISOLATED, KINDS
 from sage_app.documents.reader import Document, parse_document, read_bytes, read_document
 from sage_core.errors import InputError
 from tests.app.documents.test_docx import paragraph, word_file
-from tests.app.documents.test_office import CONTAINER, PACKAGE, saved, zipped
+from tests.app.documents.test_office import saved
+from tests.app.documents.test_pandoc import book, open_document, zipped
 from tests.fakes import pdfs
 from tests.fakes.growth import assert_linear
 
@@ -51,31 +52,6 @@ def slides(size: int) -> bytes:
         slide.shapes.title.text = f"Part {first}"
         slide.placeholders[1].text = "\n".join(texts[first : first + 100])
     return saved(show)
-
-
-def book(size: int) -> bytes:
-    body = "".join(f"<p>{text}</p>" for text in sentences(size))
-    chapter = f"<html><body><h1>Berths</h1>{body}</body></html>"
-    empty = "<html><body><p>Before.</p></body></html>"
-    return zipped(
-        {
-            "META-INF/container.xml": CONTAINER,
-            "OPS/book.opf": PACKAGE,
-            "OPS/two.xhtml": chapter,
-            "OPS/a b.xhtml": empty,
-        }
-    )
-
-
-def open_document(size: int) -> bytes:
-    pytest.importorskip("odf")
-    from odf.opendocument import OpenDocumentText
-    from odf.text import P
-
-    made = OpenDocumentText()
-    for text in sentences(size):
-        made.text.addElement(P(text=text))
-    return saved(made)
 
 
 def notebook(size: int) -> bytes:
@@ -117,8 +93,8 @@ FILES: dict[str, Callable[[int], bytes]] = {
     ".docx": lambda size: word_file("".join(map(paragraph, sentences(size)))),
     ".xlsx": workbook,
     ".pptx": slides,
-    ".epub": book,
-    ".odt": open_document,
+    ".epub": lambda size: book("<p>Before.</p>", "".join(f"<p>{text}</p>" for text in sentences(size))),
+    ".odt": lambda size: open_document("".join(f"<text:p>{text}</text:p>" for text in sentences(size))),
 }
 # What is packed holds so many times its size in text.
 PACKED = {".pdf": 3.0, ".docx": 3.0, ".xlsx": 2.5, ".pptx": 3.0, ".epub": 3.0, ".odt": 3.0}
@@ -126,6 +102,8 @@ PACKED = {".pdf": 3.0, ".docx": 3.0, ".xlsx": 2.5, ".pptx": 3.0, ".epub": 3.0, "
 
 def file(suffix: str, size: int) -> bytes:
     """A file of about this size."""
+    if suffix in (".rtf", ".epub", ".odt") and pandoc.find_pandoc() is None:
+        pytest.skip("needs pandoc")
     return FILES[suffix](int(size * PACKED.get(suffix, 1.0)))
 
 

@@ -87,7 +87,6 @@ HALF = "The \\ud83d lamp."  # what is left of an emoji where a program cuts a te
             '{"cells": [{"cell_type": "markdown", "source": "# The \\ud83d lamp\\n[b](\\ud83d.txt) x"}]}',
         ),
         ("a.json", '{"note": "' + HALF * 40 + '"}'),
-        ("a.rtf", "{\\rtf1 The \\u55357? lamp.}"),
     ],
 )
 def test_half_an_emoji_is_replaced_and_its_folder_stored(tmp_path: Path, name: str, source: str) -> None:
@@ -143,29 +142,6 @@ def test_a_message_in_utf_16(encoding: str) -> None:
 def test_deeply_nested_json_stays_as_it_is() -> None:
     source = "[" + ",".join("[" * 900 + "]" * 900 for _ in range(50)) + "]"
     assert parse_document("a.json", source.encode()).text == source
-
-
-RTF = r"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title Harbor dues}{\author Mara}}
-{\*\generator Writer;}\b 1. Dues\b0\par Every vessel pays 5\'80 at the \u9875? desk, \u55357?\u57010? too.\par
-\trowd\cellx100\cellx200 Berth\cell Fee\cell\row\trowd North | old\cell 11\cell\row\pard Ask the pilot.\par}"""
-
-
-def test_rtf_is_its_text_with_tables() -> None:
-    pytest.importorskip("striprtf")
-    document = parse_document("a.rtf", RTF.encode())
-    assert document.kind == "rtf" and document.title == "Harbor dues"
-    assert (
-        "Every vessel pays 5€ at the ⚓ desk, \U0001f6b2 too.\n\n| Berth | Fee |\n|---|---|\n"
-        in document.text
-    )
-    assert document.text.rstrip().endswith("Ask the pilot.") and "Arial" not in document.text
-
-
-@pytest.mark.parametrize("data", [b"Plain text.", b"\x00\x01", b"{\\rtf1 }"])
-def test_what_is_no_rtf_is_an_error_that_names_it(data: bytes) -> None:
-    pytest.importorskip("striprtf")
-    with pytest.raises(InputError, match=r"a\.rtf"):
-        parse_document("a.rtf", data)
 
 
 MAILBOX = (
