@@ -1,14 +1,13 @@
-"""Where a quotation stands in documents, whatever became of its white space, case and quotation marks."""
+"""Questions whose answers are quoted from documents, and where the quotations stand."""
 
 from __future__ import annotations
 
 import json
 import re
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from sage_app.calibrate.cut import RankedQuestion
@@ -21,19 +20,7 @@ from sage_core.text.spans import Span
 MOST_PLACES = 10
 """A quotation that stands in more places is too short to say which one is meant."""
 
-# Fewer letters and digits are not looked for without their punctuation.
-_LEAST_LETTERS = 12
-_KEYS = ("question", "quote", "quotes", "source", "evidence")
-_PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("“”„‟«»″〝〞＂", '"'),
-        **dict.fromkeys("‘’‚‛‹›′`´＇", "'"),
-        **dict.fromkeys("‐‑‒–—―−﹘－", "-"),
-        # Not seen, and often lost where a text is copied.
-        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
-        "…": "...",
-    }
-)
+_KEYS = ("question", "quote", "quotes", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +33,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class QuotedQuestion:
-    """A question with the quotations that answer it.
-
-    Attributes:
-        text: The question.
-        quotes: What answers it, as it stands in the documents; all of them are needed.
-        source: The document that is quoted: its path, or how that ends; empty for any.
-    """
+    """A question with the quotations that answer it, as they stand in the documents; all are needed."""
 
     text: str
     quotes: tuple[str, ...]
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedQuestion:
-    """A question whose quotations were found.
-
-    Attributes:
-        text: The question.
-        evidence: For each quotation the places where it stands, any of which will do.
-    """
+    """A question with, for each of its quotations, the places where it stands, any of which will do."""
 
     text: str
     evidence: tuple[tuple[Evidence, ...], ...]
@@ -74,13 +49,7 @@ class LocatedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Unlocated:
-    """A question that cannot be used.
-
-    Attributes:
-        text: The question.
-        quote: The quotation in question.
-        reason: Why it cannot be used.
-    """
+    """A question that cannot be used, the quotation in question, and the reason."""
 
     text: str
     quote: str
@@ -90,13 +59,12 @@ class Unlocated:
 def read_questions(path: str | Path) -> list[QuotedQuestion]:
     """Read a file with a JSON object on each line: ``question`` and ``quote``, a text or a list of texts.
 
-    ``source``, the document's path or how that ends, may be added where a quotation stands in several. The
-    questions of an evaluation set are read too: the texts of their evidence are the quotations. Further
+    The questions of an evaluation set are read too: the texts of their evidence are the quotations. Further
     fields are left alone.
 
     Raises:
-        InputError: Where the file cannot be read, a line is malformed or has a misspelled field, or there
-            is none; the message names file and line.
+        InputError: If the file cannot be read, a line is malformed or has a misspelled field, or there is
+            none; the message names file and line.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
@@ -119,128 +87,49 @@ def _question(line: str, where: str) -> QuotedQuestion:
         # Other fields are the user's own; one that is nearly ours, in its place, is misspelled.
         if (meant := likely_typo(key, _KEYS)) and meant not in data:
             raise InputError(f"{where}: there is no field {key!r}; did you mean {meant!r}?")
-    text, source = data.get("question"), data.get("source") or ""
-    if not isinstance(text, str) or not isinstance(source, str):
-        raise InputError(f"{where}: 'question' and 'source' must be texts")
-    if not text.strip():
-        raise InputError(f"{where}: the question is blank")
-    quotes = _quotes(data)
+    text = data.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where}: 'question' must be a text that is not blank")
+    evidence = [e.get("text") if isinstance(e, dict) else None for e in _listed(data.get("evidence"))]
+    quotes = [*_listed(data.get("quote")), *_listed(data.get("quotes")), *evidence]
     if not quotes or not all(isinstance(quote, str) and quote.strip() for quote in quotes):
         raise InputError(f"{where}: 'quote' must be what answers the question, as it stands in the document")
-    return QuotedQuestion(text.strip(), tuple(quotes), source.strip())
+    return QuotedQuestion(text.strip(), tuple(quotes))
 
 
-def _quotes(data: Mapping[str, Any]) -> list[Any]:
-    quotes: list[Any] = []
-    for value in (data.get("quote"), data.get("quotes")):
-        quotes += value if isinstance(value, list) else [] if value is None else [value]
-    evidence = data.get("evidence") or []
-    entries = evidence if isinstance(evidence, list) else [evidence]
-    return quotes + [entry.get("text") if isinstance(entry, dict) else None for entry in entries]
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def locate(
     questions: Sequence[QuotedQuestion], documents: Sequence[Document]
 ) -> tuple[list[LocatedQuestion], list[Unlocated]]:
-    """Find every quotation in the documents.
-
-    White space, case, typographic quotation marks, dashes and soft hyphens may differ. A quotation that is
-    not found so is looked for by its letters and digits alone, for marks of Markdown and the like.
+    """Find every quotation in the documents; white space and case may differ.
 
     Returns:
         The questions whose quotations were all found, in their order, and the others with the reason.
     """
-    indexed = [_Indexed(document) for document in documents]
     located: list[LocatedQuestion] = []
     missing: list[Unlocated] = []
     for question in questions:
-        named = [d for d in indexed if _is_source(d.document.source, question.source)]
-        if not named:
-            reason = f"there is no document {question.source!r}"
-            missing.append(Unlocated(question.text, question.quotes[0], reason))
-            continue
-        places: list[tuple[Evidence, ...]] = []
-        for quote in question.quotes:
-            hits = _places(quote, named)
-            if 1 <= len(hits) <= MOST_PLACES:
-                places.append(tuple(hits))
-                continue
-            reason = f"stands in {len(hits)} places: quote more, or name the source"
-            missing.append(Unlocated(question.text, quote, reason if hits else "not found"))
-            break
-        else:
+        places = [_places(quote, documents) for quote in question.quotes]
+        wrong = next((i for i, found in enumerate(places) if not 1 <= len(found) <= MOST_PLACES), None)
+        if wrong is None:
             located.append(LocatedQuestion(question.text, tuple(places)))
+            continue
+        reason = f"stands in {len(places[wrong])} places: quote more" if places[wrong] else "not found"
+        missing.append(Unlocated(question.text, question.quotes[wrong], reason))
     return located, missing
 
 
-def _is_source(source: str, requested: str) -> bool:
-    if not requested:
-        return True
-    parts, end = PurePath(source).parts, PurePath(requested).parts
-    return source == requested or parts[-len(end) :] == end
-
-
-def _places(quote: str, documents: Iterable[_Indexed]) -> list[Evidence]:
-    documents = list(documents)
-    plain, _ = _normalized(quote, letters=False)
-    hits = [e for d in documents for e in d.find(plain.strip(), letters=False)]
-    letters, _ = _normalized(quote, letters=True)
-    if not hits and len(letters) >= _LEAST_LETTERS:
-        hits = [e for d in documents for e in d.find(letters, letters=True)]
-    return hits
-
-
-class _Indexed:
-    """A document, with its text as quotations are compared."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self._forms: dict[bool, tuple[str, array[int]]] = {}
-
-    def find(self, quote: str, *, letters: bool) -> list[Evidence]:
-        if not quote:
-            return []
-        if letters not in self._forms:
-            self._forms[letters] = _normalized(self.document.text, letters=letters)
-        text, at = self._forms[letters]
-        hits: list[Evidence] = []
-        start = text.find(quote)
-        while start >= 0 and len(hits) <= MOST_PLACES:
-            end = start + len(quote)
-            if _whole(text, start, end) or letters:
-                hits.append(Evidence(self.document.source, Span(at[start], at[end - 1] + 1)))
-            start = text.find(quote, end)
-        return hits
-
-
-def _whole(text: str, start: int, end: int) -> bool:
-    """Whether no word is cut in two, as "art" would be found in "heart"."""
-    before = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
-    after = end < len(text) and text[end - 1].isalnum() and text[end].isalnum()
-    return not (before or after)
-
-
-def _normalized(text: str, *, letters: bool) -> tuple[str, array[int]]:
-    """The text as it is compared, and for each of its characters the index in ``text``."""
-    parts: list[str] = []
-    at = array("L")
-    blank = True
-    for match in re.finditer(r"\s+|\S", text):
-        character = match[0]
-        if character.isspace():
-            if not letters and not blank:
-                parts.append(" ")
-                at.append(match.start())
-                blank = True
-            continue
-        plain = character.translate(_PLAIN).casefold()
-        if letters:
-            plain = "".join(c for c in plain if c.isalnum())
-        if plain:
-            parts.append(plain)
-            at.extend([match.start()] * len(plain))
-            blank = False
-    return "".join(parts), at
+def _places(quote: str, documents: Sequence[Document]) -> tuple[Evidence, ...]:
+    words = r"\s+".join(map(re.escape, quote.split()))
+    pattern = re.compile(rf"(?i)(?:\b|(?=\W)){words}(?:\b|(?<=\W))")  # no part of a word
+    return tuple(
+        Evidence(document.source, Span(*match.span()))
+        for document in documents
+        for match in pattern.finditer(document.text)
+    )
 
 
 def ranked_question(question: LocatedQuestion, ranking: Retrieval) -> RankedQuestion:

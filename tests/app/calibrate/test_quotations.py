@@ -1,4 +1,4 @@
-"""Quotations are found whatever was done to them."""
+"""Quotations are found in documents."""
 
 import json
 from pathlib import Path
@@ -14,9 +14,9 @@ def document(text: str, name: str = "/docs/a.md") -> Document:
     return Document(name, text, "markdown", digest=str(hash(text)))
 
 
-def place(quote: str, text: str, source: str = "") -> str:
+def place(quote: str, text: str) -> str:
     """What a quotation is taken for, or why it is not found."""
-    located, missing = locate([QuotedQuestion("Why?", (quote,), source)], [document(text)])
+    located, missing = locate([QuotedQuestion("Why?", (quote,))], [document(text)])
     if missing:
         return missing[0].reason
     [[evidence]] = located[0].evidence
@@ -26,47 +26,29 @@ def place(quote: str, text: str, source: str = "") -> str:
 @pytest.mark.parametrize(
     ("quote", "text", "found"),
     [
-        ("leaves at seven", "The ferry leaves at seven.", "leaves at seven"),
-        (
-            "THE FERRY  leaves\nat seven",
-            "A: The ferry\r\n   leaves at\tseven.",
-            "The ferry\r\n   leaves at\tseven",
-        ),
-        ('He said "no" - twice', "He said “no” — twice.", "He said “no” — twice"),
-        ("it's so", "Perhaps it’s so.", "it’s so"),
-        ("wait...", "They wait… and go", "wait…"),
-        ("a cooperative", "It is a coop\u00aderative here.", "a coop\u00aderative"),
-        ("the ferry leaves at seven", "the **ferry** leaves at _seven_", "the **ferry** leaves at _seven"),
-        ("Straße", "in der STRASSE dort", "STRASSE"),
+        ("THE FERRY  leaves\nat", "A: The ferry\r\n   leaves at\tseven.", "The ferry\r\n   leaves at"),
         ("art", "heart and cart", "not found"),
-        ("  ferry ", "The ferry.", "ferry"),
-        ("ferry", "The boat.", "not found"),
-        ("one", "one " * 30, "stands in 11 places: quote more, or name the source"),
-        ("\U0001f600 yes", "so \U0001f600  yes!", "\U0001f600  yes"),
+        ("(a) fee.", "The (a) fee.b", "(a) fee."),
+        ("one", "one " * 30, "stands in 30 places: quote more"),
     ],
 )
-def test_a_quotation_is_found_whatever_was_done_to_it(quote: str, text: str, found: str) -> None:
+def test_a_quotation_is_found_whatever_its_white_space_and_case(quote: str, text: str, found: str) -> None:
     assert place(quote, text) == found
 
 
-def test_any_of_several_places_will_do_and_a_source_names_one() -> None:
-    documents = [
-        document("It opens at nine.", "/docs/a.md"),
-        document("Well, it opens at nine.", "/docs/b.md"),
-    ]
-    [both], _ = locate([QuotedQuestion("When?", ("it opens at nine",))], documents)
-    assert len(both.evidence[0]) == 2
-    [one], _ = locate([QuotedQuestion("When?", ("it opens at nine",), "b.md")], documents)
-    assert [e.document for e in one.evidence[0]] == ["/docs/b.md"]
-    _, [missing] = locate([QuotedQuestion("When?", ("it opens at nine",), "c.md")], documents)
-    assert missing.reason == "there is no document 'c.md'"
+def test_any_of_several_places_will_do_and_all_quotations_are_needed() -> None:
+    documents = [document("It opens at nine.", "/docs/a.md"), document("It opens at nine!", "/docs/b.md")]
+    asked = [QuotedQuestion("When?", ("opens at nine",)), QuotedQuestion("Who?", ("at nine", "Ann"))]
+    [both], [missing] = locate(asked, documents)
+    assert [e.document for e in both.evidence[0]] == ["/docs/a.md", "/docs/b.md"]
+    assert (missing.quote, missing.reason) == ("Ann", "not found")
 
 
 def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     lines = [
         {"question": " Why? ", "quote": "Because.", "question_id": 7, "note": "of last week"},
-        {"question": "Who?", "quotes": ["She", "and he"], "source": "a.md"},
+        {"question": "Who?", "quotes": ["She", "and he"]},
         {
             "qid": "1",
             "doc_id": "d",
@@ -78,14 +60,13 @@ def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
     path.write_text("\n\n".join(map(json.dumps, lines)))
     assert read_questions(path) == [
         QuotedQuestion("Why?", ("Because.",)),
-        QuotedQuestion("Who?", ("She", "and he"), "a.md"),
+        QuotedQuestion("Who?", ("She", "and he")),
         QuotedQuestion("When?", ("Now",)),
     ]
     for line, message in (
         ('{"question": "Why?", "qoute": "x"}', "did you mean 'quote'?"),
-        ('{"question": "Why?", "quote": "x", "sources": "a.md"}', "did you mean 'source'?"),
         ('{"question": "Why?"}', "'quote' must be what answers"),
-        ('{"question": " ", "quote": "x"}', "the question is blank"),
+        ('{"question": " ", "quote": "x"}', "not blank"),
         ('{"question": "Why?", "quote": ""}', "'quote' must be what answers"),
         ('{"question": "1.5", "quote": 3}', "'quote'"),
         ("[1]", "line 1"),
