@@ -134,7 +134,7 @@ def _matches(records: Sequence[DocumentRecord], name: str) -> list[DocumentRecor
     exact = [record for record in records if name in (record.id, record.source)]
     if exact or not name.strip():
         return exact
-    if "://" not in name and (below := [r for r in records if is_below(r.source, source_of(name))]):
+    if below := [r for r in records if is_below(r.source, source_of(name))]:
         return below
     by_name = [record for record in records if Path(record.source).name == name]
     if len(by_name) > 1:

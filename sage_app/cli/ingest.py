@@ -12,7 +12,6 @@ import typer
 from sage_app.cli import options as cli
 from sage_app.pipeline.opening import open_sage
 from sage_core._checks import counted
-from sage_core.errors import InputError
 from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ Examples:
   sage-rag ingest docs/ --store .sage
   sage-rag ingest handbook.pdf notes/*.md --store .sage
   sage-rag ingest old/ --encoding cp1252 --store .sage
-  sage-rag ingest s3://bucket/manuals --engine ray --address auto --store http://host:8000/manuals
+  sage-rag ingest docs/ --engine ray --address auto --store http://host:8000/manuals
 """
 
 
@@ -43,7 +42,7 @@ class Engine(str, Enum):
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=cli.source_argument),
+        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=cli.path_argument),
     ],
     store: cli.StoreOption = ".sage",
     rebuild: Annotated[
@@ -89,8 +88,7 @@ def ingest(
     --json, both are under "skipped". Links to folders are not followed, but named.
 
     With --engine ray, files are read, segmented and embedded on all cores of this machine or of a Ray
-    cluster, whose machines must see them under the same paths. PATH may then be an address, such as
-    s3://bucket/manuals.
+    cluster, whose machines must see them under the same paths.
     """
     from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.progress import ingest_bar
@@ -121,8 +119,6 @@ def ingest(
                 context=sage.config.context,
             )
         else:
-            if addresses := [path for path in paths if "://" in str(path)]:
-                raise InputError(f"{addresses[0]} is an address, and those are read with --engine ray only")
             report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
     if as_json:
         cli.print_json(report.to_dict())

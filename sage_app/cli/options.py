@@ -41,11 +41,6 @@ def path_argument(value: str | Path) -> Path:
     return Path(value)
 
 
-def source_argument(value: str | Path) -> str | Path:
-    """A path from the command line, or an address such as ``s3://bucket/manuals``."""
-    return str(value) if "://" in str(value) else path_argument(value)
-
-
 def store_argument(value: str | Path) -> str:
     """A store from the command line: what `sage_app.store.open_store` takes."""
     if not str(value).strip():

@@ -302,9 +302,7 @@ class Ingest:
         closed = [source_of(item.source) for item in skipped if item.unopened]
         gone = [s for s in in_scope if s not in here and not _below_any(s, closed)]
         # What came from a folder that was renamed since: the new name makes other sources.
-        self.missing = [
-            s for s in self._known if not _below_any(s, scopes) and "://" not in s and not os.path.lexists(s)
-        ]
+        self.missing = [s for s in self._known if not _below_any(s, scopes) and not os.path.lexists(s)]
         self.skipped += skipped
         if rebuild:
             self._keep_what_cannot_be_read_again(closed)

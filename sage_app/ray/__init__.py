@@ -1,8 +1,8 @@
 """Ingest on a Ray cluster: reading, segmenting and embedding on all its cores, into one store.
 
-Files become rows of a Ray Data set; actors that hold the models for the whole run turn them into documents
-with chunks and vectors. If the store takes several writers (a Chroma server), the actors write to it
-themselves and no vector travels; a folder is written by the process that started the run.
+Actors hold the models for the whole run and turn portions of the files into documents with chunks and
+vectors. If the store takes several writers (a Chroma server), they write to it themselves and no vector
+travels; a folder is written by the process that started the run.
 
 Chunks have ids made of path and content: work that is done twice, because a machine was lost, changes
 nothing, and a run that was killed goes on if it is started again.
@@ -19,13 +19,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
-import numpy as np
-
-from sage_app.documents.discovery import KINDS, is_below
 from sage_app.documents.reader import Document, digest_of, parse_document, read_bytes
 from sage_app.models import SentenceTransformerEmbedder, as_vectors
 from sage_app.pipeline.ingest import (
@@ -46,34 +41,25 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import PathArgument, as_path
 
-# Files handed to an actor at a time, and most such portions.
-_FILES_TOGETHER, _MOST_PORTIONS = 16, 10_000
-# A document of more characters would make rows of hundreds of megabytes: the starting process does those.
+# Files handed to an actor at a time.
+_FILES_TOGETHER = 16
+# A document of more characters would make replies of hundreds of megabytes: the starting process does those.
 _TOO_LARGE = 8_000_000
 # How often an actor that died is started again. A file that kills its process must not go on for ever.
 _RESTARTS = 4
 
 
 class _Item(NamedTuple):
-    """A file to look at.
-
-    Attributes:
-        source: Its name in the store.
-        path: Its path, on disk or in a file system.
-        system: Address that names the file system; empty for a path on disk.
-        digest: Digest of what the store has of it; empty if it has nothing.
-        stat: See `DocumentRecord.stat`.
-    """
+    """A file to look at: its name in the store, its path, and `DocumentRecord.digest` and ``stat`` of it."""
 
     source: str
     path: str
-    system: str = ""
     digest: str = ""
     stat: str = ""
 
 
 class _Result(NamedTuple):
-    """What became of a file: an error, too large for a row, unchanged (no number of chunks), or chunks.
+    """What became of a file: an error, too large to be sent, unchanged (no number of chunks), or chunks.
 
     The document is what is still to be written; None if the actor has written it.
     """
@@ -106,8 +92,7 @@ def ingest_with_ray(
 
     Args:
         store: A Chroma server, which all workers write to; or another store, which this process writes to.
-        paths: Files and folders, or addresses of them that fsspec opens, such as ``"s3://bucket/manuals"``.
-            An address names the document in the store, without user, password and query.
+        paths: Files and folders.
         segmenter: Cuts the texts. It is pickled.
         embedder: Embeds the chunks. It is pickled. One that runs here gets a GPU for each worker if the
             cluster has GPUs.
@@ -127,7 +112,7 @@ def ingest_with_ray(
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, not {workers}")
     try:
-        import ray.data  # noqa: F401
+        import ray  # noqa: F401
     except ImportError:
         raise MissingExtraError("Ingest on a Ray cluster", "ray") from None
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -165,7 +150,8 @@ class _RayIngest(Ingest):
                     open_store()
                     self.store.put(new)
                 for item in (r.item for r in results if r.large):
-                    document = _parsed(item, _fetch(item, self.encoding), self.encoding)
+                    data = read_bytes(item.path, encoding=self.encoding)
+                    document = parse_document(item.path, data, encoding=self.encoding, source=item.source)
                     open_store()
                     self._stats[item.source] = item.stat
                     self._write(self._segmented([document]))
@@ -182,51 +168,15 @@ class _RayIngest(Ingest):
 
     def _items(self, given: Sequence[PathArgument], *, rebuild: bool) -> tuple[list[_Item], list[str]]:
         """The files that may have changed, and the sources in the store that are gone."""
-        addresses = [str(path) for path in given if "://" in str(path)]
-        local = [as_path(path) for path in given if "://" not in str(path)]
+        files, gone = self._survey([as_path(path) for path in given], rebuild=rebuild)
         items: list[_Item] = []
-        gone: list[str] = []
-        if local or not addresses:
-            files, gone = self._survey(local, rebuild=rebuild)
-            settled = {file.source for file in files if self._is_settled(file)}
-            for source in settled:
-                self._count_unchanged(source)
-            items = [
-                _Item(f.source, str(f.path), stat=self._stat(f)) for f in files if f.source not in settled
-            ]
-        for address in addresses:
-            scope, found = _named(address), self._listed(address)
-            here = {item.source for item in found}
-            gone += [s for s in self._known if is_below(s, scope) and s not in here]
-            items += found
-        digests = {source: record.digest for source, record in self._known.items()}
-        return [item._replace(digest=digests.get(item.source, "")) for item in items], gone
-
-    def _listed(self, address: str) -> list[_Item]:
-        """The files at an address."""
-        from fsspec.core import url_to_fs
-
-        name = _named(address)
-        try:
-            system, root = url_to_fs(address)
-            entries = system.find(root, detail=True)
-        except (ImportError, ValueError, OSError) as error:
-            raise InputError(f"{name} cannot be opened: {error}") from error
-        found: list[_Item] = []
-        for path, entry in sorted(entries.items()):
-            below = PurePosixPath(path[len(root) :].strip("/"))
-            if any(part.startswith(".") for part in below.parts):
+        for file in files:
+            if self._is_settled(file):
+                self._count_unchanged(file.source)
                 continue
-            if below.name and below.suffix.lower() not in KINDS:
-                self.other_types[below.suffix.lower()] += 1
-                continue
-            source = f"{name}/{below}" if below.name else name
-            self._bytes[source] = entry.get("size") or 0
-            self._total += self._bytes[source]
-            found.append(_Item(source, path, address))
-        if not found and not any(is_below(source, name) for source in self._known):
-            raise InputError(f"no documents found at {name} (looked for {', '.join(sorted(KINDS))})")
-        return found
+            digest = self._known[file.source].digest if file.source in self._known else ""
+            items.append(_Item(file.source, str(file.path), digest, self._stat(file)))
+        return items, gone
 
     def _note(self, result: _Result) -> None:
         """Count what became of a file."""
@@ -253,36 +203,30 @@ class _RayIngest(Ingest):
             return
         import ray
         from ray import cloudpickle  # also takes classes of a script or notebook
-        from ray.data import ActorPoolStrategy, DataContext
         from ray.exceptions import RayError
+        from ray.util import ActorPool
 
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised below
-        DataContext.get_current().enable_progress_bars = False
         resources = ray.cluster_resources()
         here = isinstance(self.embedder, SentenceTransformerEmbedder)
         gpus = int(resources.get("GPU", 0)) if here else 0
+        most = workers or gpus or max(1, int(resources.get("CPU", 1)))
         parts = (self.segmenter, self.embedder, self.store if shared else None, identity)
-        rows = ray.data.from_items(
-            [{"row": pickle.dumps(item)} for item in items],
-            override_num_blocks=min(-(-len(items) // _FILES_TOGETHER), _MOST_PORTIONS),
-        ).map_batches(
-            _Worker,
-            fn_constructor_args=(cloudpickle.dumps((*parts, self.encoding, self.context)),),
-            batch_size=_FILES_TOGETHER,
-            compute=ActorPoolStrategy(
-                min_size=1, max_size=workers or gpus or max(1, int(resources.get("CPU", 1)))
-            ),
+        made = ray.put(cloudpickle.dumps((*parts, self.encoding, self.context)))
+        portions = [items[i : i + _FILES_TOGETHER] for i in range(0, len(items), _FILES_TOGETHER)]
+        actor = ray.remote(_Worker).options(
             num_cpus=1,
             num_gpus=1 if gpus else 0,
             max_restarts=_RESTARTS,
             max_task_retries=_RESTARTS,
         )
+        pool = ActorPool([actor.remote(made) for _ in range(min(most, len(portions)))])
         try:
-            for batch in rows.iter_batches(batch_size=None, prefetch_batches=1):
-                yield [pickle.loads(row) for row in batch["row"]]
+            yield from pool.map_unordered(lambda each, portion: each.results.remote(portion), portions)
         except RayError as error:
             cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, SageError):
+            while cause is not None and not (
+                isinstance(cause, SageError) and not isinstance(cause, RayError)
+            ):
                 cause = getattr(cause, "cause", None) or cause.__cause__
             raise cause or SageError(
                 f"workers failed: {_raised(error)}. What they finished is kept: run it again to go on; "
@@ -297,31 +241,31 @@ class _Worker:
         made = pickle.loads(parts)
         self.segmenter, self.embedder, self.store, self.identity, self.encoding, self.context = made
 
-    def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def results(self, items: Sequence[_Item]) -> list[_Result]:
+        """What becomes of some files."""
+        done: list[_Result] = []
         waiting: list[tuple[_Item, Document]] = []
-        for row in batch["row"]:
-            item = pickle.loads(row)
+        for item in items:
             read = self.read(item)
             if isinstance(read, _Result):
-                yield _rows([read])
+                done.append(read)
                 continue
             waiting.append((item, read))
             if sum(len(document.text) for _, document in waiting) >= _BATCH_CHARACTERS:
-                yield _rows(self._done(waiting))
+                done += self._done(waiting)
                 waiting = []
-        if waiting:
-            yield _rows(self._done(waiting))
+        return done + (self._done(waiting) if waiting else [])
 
     def read(self, item: _Item) -> Document | _Result:
         """The document of a file; a result if that is all that becomes of it."""
         try:
-            data = _fetch(item, self.encoding)
+            data = read_bytes(item.path, encoding=self.encoding)
             if digest_of(data, self.encoding) == item.digest:
                 return _Result(item)
         except InputError as error:
             return _Result(item, str(error), unopened=True)
         try:
-            document = _parsed(item, data, self.encoding)
+            document = parse_document(item.path, data, encoding=self.encoding, source=item.source)
         except MissingExtraError as error:
             return _Result(item, f"{item.source} was not read: {error}", unopened=True)
         except InputError as error:
@@ -350,35 +294,6 @@ class _Worker:
             _Result(item, chunks=len(d.chunks), document=None if self.store is not None else d)
             for (item, _), d in zip(read, new, strict=True)
         ]
-
-
-def _rows(results: Sequence[_Result]) -> dict[str, Any]:
-    column = np.empty(len(results), dtype=object)
-    column[:] = [pickle.dumps(result) for result in results]
-    return {"row": column}
-
-
-def _named(address: str) -> str:
-    """An address as a source: without user, password, query and a slash at the end."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-
-
-def _fetch(item: _Item, encoding: str | None) -> bytes:
-    """The bytes of a file; InputError if it cannot be read."""
-    if not item.system:
-        return read_bytes(item.path, encoding=encoding)
-    from fsspec.core import url_to_fs
-
-    try:
-        return bytes(url_to_fs(item.system)[0].cat_file(item.path))
-    except OSError as error:
-        raise InputError(f"{item.source} cannot be read: {error}") from error
-
-
-def _parsed(item: _Item, data: bytes, encoding: str | None) -> Document:
-    path = item.source if item.system else item.path
-    return parse_document(path, data, encoding=encoding, source=item.source)
 
 
 @contextmanager

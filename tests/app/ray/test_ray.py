@@ -27,7 +27,6 @@ from tests.fakes.servers import ChromaServer
 from tests.fakes.stores import fill, names
 
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")
-pytest.importorskip("ray.data", reason="the ray extra is not installed")
 
 from sage_app.ray import _Item, _Worker, ingest_with_ray  # noqa: E402
 
@@ -204,29 +203,6 @@ def test_errors_of_workers(cluster: None, tmp_path: Path) -> None:
         run(store, docs, workers=0)
 
 
-def test_addresses(cluster: None, tmp_path: Path) -> None:
-    docs = fill(tmp_path / "docs", {**PAGES, ".hidden/x.txt": "Hidden.", "b/data.bin": "No document."})
-    with FolderStore(tmp_path / "store") as store, serial(tmp_path / "serial", docs) as other:
-        # fsspec's name for this machine's files: read as an object store is.
-        address = f"local://{docs}"
-        report = run(store, address)
-        assert len(report.added) == 60
-        assert all(source.startswith(f"local://{docs}/") for source in report.added)
-        mine, theirs = (
-            {(Path(c.source).name, c.start, c.end, c.text, c.headings) for c, _ in contents(each).values()}
-            for each in (store, other)
-        )
-        assert mine == theirs
-        (docs / "a/page0.md").unlink()
-        (docs / "a/page3.md").write_text("Other.")
-        report = run(store, address)
-        assert (names(report.removed), names(report.changed)) == ({"page0.md"}, {"page3.md"})
-        with pytest.raises(InputError, match="no documents found at local://"):
-            run(store, f"local://{tmp_path}/nothing")
-        with pytest.raises(InputError, match="nonsense://there cannot be opened"):
-            run(store, "nonsense://there")
-
-
 RUN = """
 import sys, time
 from pathlib import Path
@@ -279,12 +255,10 @@ def test_on_the_command_line(
 ) -> None:
     monkeypatch.setattr("sage_app.models.named_embedder", lambda *_, **__: HashEmbedder())
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry sails at seven.", "b.txt": "The mill is closed."})
-    command = ["ingest", f"local://{docs}", "--store", str(tmp_path / "store"), "--engine", "ray"]
+    command = ["ingest", str(docs), "--store", str(tmp_path / "store"), "--engine", "ray"]
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["added"] == [f"local://{docs}/a.txt", f"local://{docs}/b.txt"]
-    assert main(command[:-2]) == 2
-    assert "is an address, and those are read with --engine ray only" in capsys.readouterr().err
+    assert report["added"] == [str(docs / "a.txt"), str(docs / "b.txt")]
 
 
 def test_a_file_whose_reader_is_not_installed_is_skipped_alone(
@@ -294,8 +268,8 @@ def test_a_file_whose_reader_is_not_installed_is_skipped_alone(
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry leaves.", "b.html": "<p>The lamp is lit.</p>"})
     monkeypatch.setitem(sys.modules, "lxml", None)
     parts = (BlankLineSegmenter(), HashEmbedder(), None, None, None, True)
-    rows = [pickle.dumps(_Item(path, path)) for path in (str(docs / "b.html"), str(docs / "a.txt"))]
-    failed, read = (pickle.loads(r) for b in _Worker(pickle.dumps(parts))({"row": rows}) for r in b["row"])
+    items = [_Item(path, path) for path in (str(docs / "b.html"), str(docs / "a.txt"))]
+    failed, read = _Worker(pickle.dumps(parts)).results(items)
     assert "sage-rag[files]" in failed.error and failed.unopened
     assert read.chunks == 1
 
@@ -305,7 +279,7 @@ def test_without_a_cluster_or_the_package(tmp_path: Path, monkeypatch: pytest.Mo
     ray.shutdown()
     with pytest.raises(SageError, match="no Ray cluster at 'auto'"):
         run(FolderStore(tmp_path / "store"), docs, address="auto")
-    monkeypatch.setitem(sys.modules, "ray.data", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"sage-rag\[ray\]"):
         run(FolderStore(tmp_path / "store"), docs)
     assert not (tmp_path / "store").exists()
