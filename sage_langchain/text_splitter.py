@@ -27,17 +27,8 @@ from sage_core.text.tokens import (
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
-    from sage_core.text.sentences import SentenceSplitter
 
 CHARACTERS = CallableCounter(len, "chars")
-
-# What the splitter calls a segmenter's settings.
-_SIZES = ("target_tokens", "max_tokens", "min_tokens")
-_OWN_NAMES = {
-    "max_tokens": "chunk_size",
-    "min_tokens": "min_chunk_size",
-    "counter": "length_function",
-}
 
 
 class SageTextSplitter(TextSplitter):
@@ -69,21 +60,14 @@ class SageTextSplitter(TextSplitter):
         strip_whitespace: Leave white space at the ends of a chunk out. If False, white space between two
             chunks goes with the one before it, or the one after it, as far as ``chunk_size`` allows; what is
             left is in chunks of its own, so that nothing is lost.
-        add_end_index: Write ``end_index`` too.
-        add_headings: Write ``title`` and ``header_path`` into the metadata of chunks that have them.
         prepend_header: Put a line such as ``"Harbor rules > Dues"`` before the text in ``page_content``, and
             into ``metadata["header"]``, by which `SageRetriever` and `SageCompressor` find it to take it off;
-            ``start_index`` and ``end_index`` are those of the text. Header and text together are within
+            ``start_index`` is that of the text. Header and text together are within
             ``chunk_size``, where that is given.
-        parent_id_key: Metadata key that receives the id of the document a chunk comes from, where it has one.
         target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
             pieces: a number, ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250), or ``"topic"``: as
             the text has it.
-        min_chunk_size: Chunks shorter than this are joined to a neighbor where the limit allows. None takes
-            the segmenter's own.
-        threshold: Two sentences stay together where the model gives at least this probability (paper: ss).
         model: Name of a bundled model, a folder, or a `BoundaryModel`.
-        sentences: A sentence splitter: from a text to ``(start, end)`` pairs.
         segmenter: A ready `Segmenter`, which then decides everything, as one with the paper's settings
             (``strategy="threshold"``) does; no other setting may be given with it.
 
@@ -100,15 +84,9 @@ class SageTextSplitter(TextSplitter):
         add_start_index: bool = False,
         strip_whitespace: bool = True,
         *,
-        add_end_index: bool = False,
-        add_headings: bool = True,
         prepend_header: bool = False,
-        parent_id_key: str | None = None,
         target_tokens: int | Size | None = None,
-        min_chunk_size: int | None = None,
-        threshold: float | None = None,
         model: str | BoundaryModel = "default",
-        sentences: SentenceSplitter | None = None,
         segmenter: Segmenter | None = None,
     ) -> None:
         from sage_core.segmentation import Segmenter
@@ -120,33 +98,26 @@ class SageTextSplitter(TextSplitter):
             )
         chosen = {
             "target_tokens": target_tokens,
-            "max_tokens": chunk_size,
-            "min_tokens": min_chunk_size,
-            "threshold": threshold,
-            "sentences": sentences,
+            "chunk_size": chunk_size,
             "model": None if model == "default" else model,
-            "counter": _counter(chunk_size, length_function),
+            "length_function": _counter(chunk_size, length_function),
         }
         settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         if segmenter is not None and settings:
-            others = ", ".join(_OWN_NAMES.get(name, name) for name in settings)
+            others = ", ".join(settings)
             raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
         if hasattr(chunk_size, "embed_documents"):
             raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
-        counts_characters = settings.get("counter") == CHARACTERS
+        counts_characters = settings.get("length_function") == CHARACTERS
         if counts_characters and target_tokens is not None:
             raise InputError(
                 "chunk_size counts characters here and target_tokens tokens: give one of them, or a "
                 "length_function that counts tokens"
             )
-        sizes = chunk_sizes(
-            chunk_size,
-            target_tokens=target_tokens,
-            min_tokens=min_chunk_size,
-            names=_OWN_NAMES,
-        )
-        other_settings = {name: value for name, value in settings.items() if name not in _SIZES}
-        self._segmenter = segmenter or Segmenter(**other_settings, **sizes)
+        if segmenter is None:
+            counter = settings.get("length_function", "bert")
+            segmenter = Segmenter(model, counter=counter, **chunk_sizes(chunk_size, target_tokens))
+        self._segmenter = segmenter
         super().__init__(
             chunk_size=self._segmenter.max_tokens,
             chunk_overlap=0,
@@ -155,14 +126,11 @@ class SageTextSplitter(TextSplitter):
             add_start_index=add_start_index,
             strip_whitespace=strip_whitespace,
         )
-        self._add_end_index = add_end_index
-        self._add_headings = add_headings
         self._prepend_header = prepend_header
         # The most of a header, and of a header with its text, in the unit of the length function.
         # MAX_HEADER_TOKENS is in tokens, the limit in the unit of the length function.
         self._longest_header = MAX_HEADER_TOKENS * (CHARACTERS_PER_TOKEN if counts_characters else 1)
         self._header_limit = chunk_size if prepend_header else None
-        self._parent_id_key = parent_id_key
 
     @property
     def segmenter(self) -> Segmenter:
@@ -213,9 +181,7 @@ class SageTextSplitter(TextSplitter):
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
         checked = [_checked_document(document) for document in documents]
-        return self.create_documents(
-            [d.page_content for d in checked], [self._metadata_of(d) for d in checked]
-        )
+        return self.create_documents([d.page_content for d in checked], [d.metadata for d in checked])
 
     def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
@@ -234,7 +200,7 @@ class SageTextSplitter(TextSplitter):
 
         for spans in self._segmenter.segment_iter(texts()):
             document = waiting.pop(0)
-            text, metadata = document.page_content, self._metadata_of(document)
+            text, metadata = document.page_content, document.metadata
             finished = self._finished(text, spans, self._segmenter.max_tokens)
             yield from self._chunks(text, metadata, self._outline(text, metadata), finished)
 
@@ -326,10 +292,8 @@ class SageTextSplitter(TextSplitter):
         return padded(text, spans, self._segmenter.counter.count, limit)
 
     def _outline(self, text: str, metadata: Mapping[Any, Any]) -> Outline | None:
-        """Title and headings of a text, where there are any and they are asked for."""
-        if not (self._add_headings or self._prepend_header) or not text.strip():
-            return None
-        return Outline(text, metadata) or None
+        """Title and headings of a text; None if there are none."""
+        return (Outline(text, metadata) or None) if text.strip() else None
 
     def _chunks(
         self, text: str, metadata: Mapping[Any, Any], outline: Outline | None, spans: Sequence[Span]
@@ -340,10 +304,8 @@ class SageTextSplitter(TextSplitter):
             own = copy.deepcopy(dict(metadata))
             if self._add_start_index:
                 own["start_index"] = span.start
-            if self._add_end_index:
-                own["end_index"] = span.end
             content = span.of(text)
-            if outline is not None and self._add_headings:
+            if outline is not None:
                 if outline.found_title:
                     own[TITLE_KEY] = outline.title
                 if context.path or outline.found_path:
@@ -364,11 +326,6 @@ class SageTextSplitter(TextSplitter):
             return limit is None or count(with_header(line, text)) <= limit
 
         return SEPARATOR.join(fit_parts(parts, fits))
-
-    def _metadata_of(self, document: Document) -> dict[Any, Any]:
-        if self._parent_id_key is None or document.id is None:
-            return document.metadata
-        return {**document.metadata, self._parent_id_key: document.id}
 
 
 def _checked_document(document: Document) -> Document:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -96,32 +95,26 @@ class Limits:
         min_tokens: int | None,
         strategy: Strategy,
         target_tokens: int | Size | None = None,
-        *,
-        names: Mapping[str, str] | None = None,
     ) -> Limits:
         """Limits with the defaults filled in; the arguments are those of ``Segmenter``.
-
-        ``names`` says what the caller calls them, for messages; their own names where missing.
 
         Raises:
             InputError: For a number out of its range, or limits that contradict each other.
         """
-        called = _Names(names or {})
         if strategy not in get_args(Strategy):
             raise InputError(f"strategy is 'threshold' or 'optimal', not {strategy!r}")
         coarse = DEFAULT_COARSE_TOKENS
         if coarse_tokens is not None:
-            coarse = check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
+            coarse = check_int("coarse_tokens", coarse_tokens, minimum=1)
             if strategy == "optimal":
                 warnings.warn(
-                    f"{called['coarse_tokens']} does nothing with strategy='optimal': leave it out",
+                    "coarse_tokens does nothing with strategy='optimal': leave it out",
                     stacklevel=4,
                 )
-        target = _target(called["target_tokens"], target_tokens)
+        target = _target("target_tokens", target_tokens)
         if target_tokens is not None and strategy == "threshold":
             raise InputError(
-                f"{called['target_tokens']} needs strategy='optimal': with 'threshold' sizes follow from the "
-                "probabilities"
+                "target_tokens needs strategy='optimal': with 'threshold' sizes follow from the probabilities"
             )
         by_topic = target_tokens == TOPIC
         most = TOPIC_MAX_TOKENS if by_topic else DEFAULT_MAX_TOKENS
@@ -130,80 +123,48 @@ class Limits:
         if strategy == "threshold":
             most = min(most, coarse)
         if max_tokens is not None:
-            most = check_int(called["max_tokens"], max_tokens, minimum=1)
+            most = check_int("max_tokens", max_tokens, minimum=1)
         if target is not None and target > most:
             raise InputError(
-                f"{called['target_tokens']} must be at most {called['max_tokens']} ({most}), not {target}: "
-                f"raise {called['max_tokens']}, or leave it out"
+                f"target_tokens must be at most max_tokens ({most}), not {target}: "
+                f"raise max_tokens, or leave it out"
             )
         usual = (_TOPIC_SHARE if by_topic else _USUAL_SHARE) * most if target is None else target
         least = round(_SHORT_SHARE * usual)
         if min_tokens is not None:
-            least = check_int(called["min_tokens"], min_tokens, minimum=0)
+            least = check_int("min_tokens", min_tokens, minimum=0)
         name, bound = ("max_tokens", most) if target is None else ("target_tokens", target)
         if least > bound:
             raise InputError(
-                f"{called['min_tokens']} must be at most {called[name]} ({bound}), not {least}: "
-                f"lower {called['min_tokens']} or raise {called[name]}"
+                f"min_tokens must be at most {name} ({bound}), not {least}: lower min_tokens or raise {name}"
             )
         if most > coarse and strategy == "threshold":
             raise InputError(
-                f"{called['max_tokens']} must be at most {called['coarse_tokens']} ({coarse}), not {most}: "
-                f"raise {called['coarse_tokens']}, the window that strategy='threshold' cuts"
+                f"max_tokens must be at most coarse_tokens ({coarse}), not {most}: "
+                f"raise coarse_tokens, the window that strategy='threshold' cuts"
             )
         ratio = check_float("threshold", threshold, minimum=0, maximum=1)
         table = 0 if max_tokens is not None or strategy == "threshold" else _TABLE_SHARE * DEFAULT_MAX_TOKENS
         return cls(coarse, ratio, most, least, strategy, target, by_topic, table)
 
 
-class _Names(dict[str, str]):
-    """What a caller calls an argument: by its own name where nothing else is said."""
-
-    def __missing__(self, name: str) -> str:
-        return name
-
-
-def chunk_sizes(
-    chunk_size: int | None,
-    *,
-    target_tokens: int | Size | None = None,
-    max_tokens: int | None = None,
-    min_tokens: int | None = None,
-    names: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def chunk_sizes(chunk_size: int | None, target_tokens: int | Size | None = None) -> dict[str, Any]:
     """Size arguments of a ``Segmenter`` for a framework's ``chunk_size``: limit, and two thirds the mean.
 
     So a number that somebody brings along from another splitter gives chunks of about the size it gave there.
-
-    Without ``chunk_size`` the others stand as they are. With it, ``target_tokens`` comes before two thirds of
-    it, and a lower ``max_tokens`` before it. ``names`` are as for `Limits.checked`.
+    ``target_tokens`` comes before two thirds of it.
 
     Raises:
-        InputError: As `Limits.checked`, in the caller's own names.
+        InputError: For a number out of its range, or a mean above the limit.
     """
-    called = _Names(names or {})
-    most = max_tokens
-    if chunk_size is not None:
-        most = check_int("chunk_size", chunk_size, minimum=1)
-        if max_tokens is not None:
-            if max_tokens > chunk_size:
-                warnings.warn(
-                    f"max_tokens={max_tokens} does nothing above chunk_size={chunk_size}", stacklevel=3
-                )
-            most = min(max_tokens, chunk_size)
-    if chunk_size is not None and max_tokens is None and target_tokens is None:
-        target_tokens = target_of(chunk_size)
-        if min_tokens is not None:
-            least = check_int(called["min_tokens"], min_tokens, minimum=0)
-            if least > chunk_size:
-                raise InputError(
-                    f"{called['min_tokens']} must be at most chunk_size ({chunk_size}), not {least}: "
-                    f"lower {called['min_tokens']} or raise chunk_size"
-                )
-            target_tokens = max(target_tokens, least)
-    Limits.checked(None, 0.5, most, min_tokens, "optimal", target_tokens, names=names)
-    sizes = {"target_tokens": target_tokens, "max_tokens": most, "min_tokens": min_tokens}
-    return {name: value for name, value in sizes.items() if value is not None}
+    if chunk_size is None:
+        return {} if target_tokens is None else {"target_tokens": target_tokens}
+    most = check_int("chunk_size", chunk_size, minimum=1)
+    mean = target_of(most) if target_tokens is None else target_tokens
+    target = _target("target_tokens", mean)
+    if target is not None and target > most:
+        raise InputError(f"target_tokens must be at most chunk_size ({most}), not {target}")
+    return {"target_tokens": mean, "max_tokens": most}
 
 
 def _target(name: str, value: int | Size | None) -> int | None:

@@ -166,7 +166,7 @@ def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(caplog):
 
 def test_the_whole_way_from_text_to_chunks_in_chroma():
     module = pytest.importorskip("langchain_chroma")
-    chunks = SageTextSplitter(model=HashModel(), add_start_index=True, add_end_index=True).split_documents(
+    chunks = SageTextSplitter(model=HashModel(), add_start_index=True).split_documents(
         [Document(page_content=TEXT, metadata={"source": "note"})]
     )
     store = module.Chroma(collection_name=f"t{uuid.uuid4().hex}", embedding_function=WordEmbeddings())
@@ -176,7 +176,7 @@ def test_the_whole_way_from_text_to_chunks_in_chroma():
     ).invoke("Where are the presses of the printing house?")
     assert "presses" in found[0].page_content
     for d in found:
-        assert TEXT[d.metadata["start_index"] : d.metadata["end_index"]] == d.page_content
+        assert TEXT[d.metadata["start_index"] :].startswith(d.page_content)
 
 
 @pytest.mark.parametrize("make", [memory, lambda: chroma("cosine")])
