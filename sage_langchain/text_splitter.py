@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.documents import Document
-from langchain_core.runnables.config import run_in_executor
 from langchain_text_splitters import TextSplitter
 
 from sage_core.errors import InputError, MissingExtraError
@@ -182,53 +180,6 @@ class SageTextSplitter(TextSplitter):
         """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
         checked = [_checked_document(document) for document in documents]
         return self.create_documents([d.page_content for d in checked], [d.metadata for d in checked])
-
-    def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
-        if self._header_limit is not None:  # each text then has its own limit
-            rest = iter(documents)
-            # As many as fill the model's batches; more would be held for nothing.
-            while group := list(itertools.islice(rest, 32)):
-                yield from self.split_documents(group)
-            return
-        waiting: list[Document] = []
-
-        def texts() -> Iterator[str]:
-            for document in documents:
-                waiting.append(_checked_document(document))
-                yield _checked_text(document.page_content)
-
-        for spans in self._segmenter.segment_iter(texts()):
-            document = waiting.pop(0)
-            text, metadata = document.page_content, document.metadata
-            finished = self._finished(text, spans, self._segmenter.max_tokens)
-            yield from self._chunks(text, metadata, self._outline(text, metadata), finished)
-
-    async def asplit_text(self, text: str) -> list[str]:
-        """`split_text` in a worker thread."""
-        return await run_in_executor(None, self.split_text, text)
-
-    async def acreate_documents(
-        self, texts: list[str], metadatas: list[dict[Any, Any]] | None = None
-    ) -> list[Document]:
-        """`create_documents` in a worker thread."""
-        return await run_in_executor(None, self.create_documents, texts, metadatas)
-
-    async def asplit_documents(self, documents: Iterable[Document]) -> list[Document]:
-        """`split_documents` in a worker thread."""
-        return await run_in_executor(None, self.split_documents, documents)
-
-    @classmethod
-    def from_language(cls, language: Any, **kwargs: Any) -> SageTextSplitter:
-        """Not here: sentences and headings, by which this splitter cuts, are not those of source code.
-
-        Raises:
-            InputError: Always; it names what to use.
-        """
-        raise InputError(
-            "there is no from_language: for source code use RecursiveCharacterTextSplitter.from_language; "
-            "SageRetriever ranks its chunks as well. Code inside Markdown stays whole with SageTextSplitter()"
-        )
 
     @classmethod
     def from_tiktoken_encoder(

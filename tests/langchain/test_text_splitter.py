@@ -180,28 +180,8 @@ async def test_async_twins_give_the_same():
     documents = [Document(page_content=TEXT)]
     expected = made.split_documents(documents)
     assert await made.atransform_documents(documents) == expected
-    assert await made.asplit_documents(documents) == expected
-    assert await made.acreate_documents([TEXT]) == expected
-    assert await made.asplit_text(TEXT) == [d.page_content for d in expected]
-    both = await asyncio.gather(*(made.asplit_documents(documents) for _ in range(4)))
+    both = await asyncio.gather(*(made.atransform_documents(documents) for _ in range(4)))
     assert both == [expected] * 4
-
-
-def test_lazy_gives_the_same_and_reads_as_it_goes(monkeypatch):
-    monkeypatch.setattr("sage_core.segmentation.segmenter._POOL_CHARS", 1000)
-    made = splitter(chunk_size=40)
-    documents = [Document(page_content=f"{TEXT} Number {i}.", metadata={"i": i}) for i in range(20)]
-    assert list(made.lazy_split_documents(iter(documents))) == made.split_documents(documents)
-    read = []
-
-    def long_ones():
-        for i in range(50):
-            read.append(i)
-            yield Document(page_content="A line of words here. " * 30, metadata={"i": i})
-
-    first = next(iter(splitter(chunk_size=2000).lazy_split_documents(long_ones())))
-    assert first.metadata == {"i": 0}
-    assert len(read) < 10
 
 
 def test_ids_are_not_reused():

@@ -103,7 +103,7 @@ def test_text_and_headings_stay_within_chunk_size(text: str, size: int) -> None:
     splitter = SageTextSplitter(
         size, length_function=COUNTER.count, add_start_index=True, prepend_header=True
     )
-    for chunk in (*splitter.create_documents([text]), *splitter.lazy_split_documents([LCDocument(text)])):
+    for chunk in splitter.create_documents([text]):
         assert COUNTER.count(chunk.page_content) <= size
 
 

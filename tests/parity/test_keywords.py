@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import (
 
 from sage_core.errors import InputError
 from sage_core.selection import FixedK, SelectionConfig
-from sage_langchain import SageCompressor, SageTextSplitter, create_sage_chain
+from sage_langchain import SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.langchain import WordEmbeddings
@@ -165,7 +165,6 @@ def test_the_mode_of_the_search_reaches_the_store() -> None:
         (lambda: of_store(search_kwargs={"score_threshold": 0.7}), "Threshold"),
         (lambda: of_store(k=3, search_kwargs={"k": 4}), "k"),
         (lambda: of_store(filter=lambda d: True, search_kwargs={"filter": lambda d: True}), "filter"),
-        (lambda: SageTextSplitter.from_language("python"), "RecursiveCharacterTextSplitter"),
     ],
 )
 def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advice: str) -> None:

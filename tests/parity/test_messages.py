@@ -106,7 +106,6 @@ def a_store(**settings: Any) -> SageRetriever:
         (lambda: feedback_of("abc"), "str"),
         (lambda: SageRetriever.from_vectorstore(a_store()), "base_retriever"),
         (lambda: SageTextSplitter().split_documents(["text"]), "create_documents"),
-        (lambda: list(SageTextSplitter().lazy_split_documents(["text"])), "create_documents"),
         (lambda: create_sage_chain("gpt", a_store()), "'gpt'"),
         (lambda: create_sage_chain(a_store(), lambda _: "answer"), r"create_sage_chain\(llm, retriever\)"),
         (lambda: create_sage_chain(lambda _: "answer", a_store(), max_round=3), "max_round"),
