@@ -42,7 +42,7 @@ def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> HtmlP
     """
     program = find_pandoc()
     if program is None:
-        raise MissingExtraError(f"Reading .{kind} files (or the program pandoc)", "pandoc")
+        raise MissingExtraError(f"Reading .{kind} files without the program pandoc in PATH", "pandoc")
     title = ""
     if kind != "rtf":
         try:

@@ -145,7 +145,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(part: str) -> None:
 
 def test_without_pandoc_the_error_says_how_to_get_it(monkeypatch) -> None:
     monkeypatch.setattr(pandoc, "find_pandoc", lambda: None)
-    with pytest.raises(MissingExtraError, match=r"pandoc.*sage-rag\[pandoc\]"):
+    with pytest.raises(MissingExtraError, match=r"program pandoc.*sage-rag\[pandoc\]"):
         pandoc.read_with_pandoc("odt", b"")
 
 

@@ -60,9 +60,8 @@ def test_no_round_goes_over_the_budget(store: Path) -> None:
 
     budget = 40
     with LLMServer(script) as server:
-        bounds = {"min_k": 1, "max_k": None, "max_context_tokens": budget}
-        bounds["selection"] = SelectionConfig(gradient=0.95)
-        with make(store, url=server.base_url, **bounds) as sage:
+        selection = SelectionConfig(gradient=0.95, min_k=1, max_k=None, max_context_tokens=budget)
+        with make(store, url=server.base_url, selection=selection) as sage:
             answer = sage.ask(QUESTION)
     retrieval = answer.retrieval
     used = [sum(c.tokens for c in retrieval.chosen(r.selection)) for r in answer.feedback.rounds]
