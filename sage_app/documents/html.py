@@ -80,7 +80,10 @@ def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Ht
     text = to_markdown(root if whole else _content(root))
     if not text and not whole:  # whatever its elements are called, it is not all navigation
         return read_html(markup, name=name, whole=True)
-    headings = find_headings(text, "markdown")
+    # Their words as they stand: a signature such as bind([port][, address]) is no link of Markdown, and a
+    # line with a ruler below it is no heading of HTML.
+    found = [h for h in find_headings(text, "markdown") if text[h.start] == "#"]
+    headings = [h._replace(text=text[h.start : h.end].lstrip("#").strip()) for h in found]
     tops = [h for h in headings if h.level == 1]
     return HtmlPage(text, title or (tops[0].text if len(tops) == 1 else None), headings)
 

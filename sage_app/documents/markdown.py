@@ -245,12 +245,13 @@ def _is_data(table: Any) -> bool:
     if table.get("role") in ("presentation", "none") or any(True for _ in table.iterdescendants("table")):
         return False
     cells = list(table.iter("td", "th"))
-    if len(cells) < 2 or any("\n" in "".join(p.itertext()).strip() for p in table.iter("pre")):
+    if (
+        len(cells) < 2
+        or any(True for _ in table.iter(*HEADINGS))
+        or any("\n" in "".join(p.itertext()).strip() for p in table.iter("pre"))
+    ):
         return False
     for cell in cells:
-        headings = [words(h) for h in cell.iter(*HEADINGS)]
-        if headings and (len(headings) > 1 or headings[0] != words(cell)):
-            return False
         blocks = cell.iter("ul", "ol", "pre", "blockquote", "dl")
         if any(True for _ in blocks) and len(words(cell)) > 1000:
             return False

@@ -174,12 +174,18 @@ def test_a_page_with(name: str) -> None:
         '<a class="toc-backref" href="#id1" role="doc-backlink">Winter berths</a><a class="headerlink" href="#w">¶</a>',
         '<a class="toc-backref" href="#id1"><span class="sectnum">2</span> Winter berths</a>',
         'Winter berths <span class="editsection">[edit]</span>',
+        "<code>Winter berths</code>",
         "<button>Winter berths</button>",
     ],
 )
 def test_the_words_of_a_heading_are_no_furniture(heading: str) -> None:
     headings = read_html(f"{PROSE}<h2 class='toc-title'>{heading}</h2><p>A boat may stay.").headings
     assert [h.text.lstrip("2 ") for h in headings] == ["Harbor", "Winter berths"]
+
+
+def test_the_words_of_a_heading_are_no_markdown() -> None:
+    [heading] = read_html("<h2>bind([port][, address])</h2><p>It binds.").headings
+    assert heading.text == "bind([port][, address])"
 
 
 def test_a_page_that_is_one_pre_is_a_text() -> None:
