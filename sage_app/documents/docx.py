@@ -43,7 +43,9 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
     try:
         title = _title(data, name)
         converted = mammoth.convert_to_html(
-            io.BytesIO(data), style_map=_STYLES, convert_image=mammoth.images.img_element(_no_image)
+            io.BytesIO(data),
+            style_map=_STYLES,
+            convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
         )
     except (InputError, MemoryError):
         raise
@@ -52,15 +54,10 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
             f"{name} is not a readable Word file: {str(error) or type(error).__name__}"
         ) from error
     page = read_html(converted.value, name=name, whole=True)
-    if not title and (
-        styled := _STYLED_TITLE.search(converted.value)
-    ):  # where other headings are of level 1, too
+    # Other headings may be of level 1, too.
+    if not title and (styled := _STYLED_TITLE.search(converted.value)):
         title = read_html(styled[1], whole=True).text
     return page._replace(title=title or page.title)
-
-
-def _no_image(image: object) -> dict[str, str]:
-    return {"src": ""}
 
 
 def check_archive(archive: zipfile.ZipFile, name: str, is_media: Callable[[str], bool]) -> None:

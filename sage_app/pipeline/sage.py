@@ -43,9 +43,7 @@ from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
-from sage_core.verify import (
-    Source,
-)
+from sage_core.verify import Source
 
 
 class Sage:

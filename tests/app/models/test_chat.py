@@ -69,7 +69,7 @@ def test_usage_that_is_absent_is_estimated_and_marked() -> None:
     assert ask([Reply(None, refusal="I will not.")])[0].text == "I will not.", "a refusal is a reply"
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+@pytest.mark.parametrize("status", [429, 503])
 def test_passing_trouble_is_retried(status: int) -> None:
     busy = Reply(status=status, headers={"retry-after-ms": "1"})
     reply, server = ask([busy, busy, "At last."])
