@@ -1,7 +1,8 @@
-"""A question to each door that answers, made in one place from the same texts and replies."""
+"""A question to each door, made in one place: those that answer, and what is sent of an index or a store."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from sage_core.ranking import HybridReranker
 from sage_langchain import SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from sage_llamaindex import SageRetriever as LlamaIndexRetriever
 from tests.fakes.doors import at_door
-from tests.fakes.llamaindex import ScriptedLLM, trace_of
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
 from tests.fakes.sages import small_sage
@@ -133,3 +136,67 @@ def _all(stream: Any) -> list[Any]:
         return [piece async for piece in stream]
 
     return asyncio.run(read()) if hasattr(stream, "__aiter__") else [*stream]
+
+
+def _of_index(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+    return _texts(LlamaIndexRetriever.from_index(index, **at_door(**settings)).retrieve(question))
+
+
+def _of_nodes(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+    nodes = index.as_retriever(similarity_top_k=60).retrieve(question)
+    return _texts(SageNodePostprocessor(**at_door(**settings)).postprocess_nodes(nodes, query_str=question))
+
+
+def _of_engine(
+    question: str,
+    index: Any,
+    store: Any,
+    feedback: Any = "before_stream",
+    stock: bool = False,
+    **settings: Any,
+) -> list[str]:
+    llm, settings = ScriptedLLM.of(["an answer"], [grade(9)]), at_door(**settings)
+    if stock:
+        engine = SageQueryEngine.from_query_engine(
+            index.as_query_engine(llm=llm, similarity_top_k=60), **settings
+        )
+    else:
+        engine = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **settings)
+    response = engine.query(question)
+    assert bool(response.source_nodes) == bool(llm.asked("answer"))
+    assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
+    return _texts(response.source_nodes)
+
+
+def _of_store(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+    return _texts(LangChainRetriever.from_vectorstore(store, **at_door(**settings)).invoke(question))
+
+
+def _of_documents(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+    scored = store.similarity_search_with_score(question, k=60)
+    found = [d.model_copy(update={"metadata": {**d.metadata, "score": score}}) for d, score in scored]
+    return _texts(SageCompressor(**at_door(**settings)).compress_documents(found, question))
+
+
+def _of_chain(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+    chat = ScriptedChat(replies=["an answer", grade(9)])
+    output = create_sage_chain(chat, store, critic_method="prompt", **at_door(**settings)).invoke(question)
+    assert bool(output["context"]) == bool(chat.seen) == (output["answer"] == "an answer")
+    return _texts(output["context"])
+
+
+def _texts(found: Sequence[Any]) -> list[str]:
+    return [d.page_content if isinstance(d, Document) else d.text for d in found]
+
+
+SENDING: dict[str, Callable[..., list[str]]] = {
+    "LlamaIndex retriever": _of_index,
+    "postprocessor": _of_nodes,
+    "engine": _of_engine,
+    "engine without feedback": partial(_of_engine, feedback="off"),
+    "engine of an engine": partial(_of_engine, stock=True),
+    "LangChain retriever": _of_store,
+    "compressor": _of_documents,
+    "chain": _of_chain,
+}
+"""What a door sends of a question, over an index or over a store; an engine and a chain, to their LLM."""

@@ -8,12 +8,11 @@ from llama_index.core.evaluation import BaseEvaluator
 
 from sage_core import FeedbackConfig
 from sage_core.errors import InputError
-from sage_core.selection import SelectionConfig
 from sage_core.verify import LocalJudge
-from sage_langchain import SageCompressor, SageGrounding, SageRetriever, create_sage_chain
+from sage_langchain import SageGrounding, create_sage_chain
 from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
 from tests.fakes.doors import at_door
-from tests.fakes.langchain import ListReranker, ScriptedChat
+from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.fakes.llamaindex_engines import both, engine
 
@@ -83,32 +82,6 @@ class TestChecker:
 
 class TestCritic:
     """Grades without a call."""
-
-    async def test_of_an_engine(self) -> None:
-        llm = ScriptedLLM.of(["text 0 and text 1 say so"], [grade(9)])
-        for response in await both(engine(llm, critic="local", max_rounds=1)):
-            trace = trace_of(response)
-            assert (trace.verdict.source, trace.usage_by_role["judge"].calls) == ("local judge", 0)
-        assert llm.asked("critic") == []
-
-    @pytest.mark.parametrize("way", ["sync", "async", "stream"])
-    async def test_of_a_chain(self, way: str) -> None:
-        texts = ["Honey bees dance to tell where flowers are.", "A queen lays two thousand eggs a day."]
-        inner = SageRetriever(
-            base_retriever=lambda _: [Document(text) for text in texts],
-            base_compressor=SageCompressor(
-                reranker=ListReranker([0.9, 0.8]), selection=SelectionConfig(min_k=2)
-            ),
-        )
-        llm, question = ScriptedChat(replies=texts[:1] * 3), "Why do honey bees dance?"
-        chain = create_sage_chain(llm, inner, loop=FeedbackConfig(max_rounds=2), critic="local")
-        if way == "stream":
-            trace = next(piece["sage"] for piece in chain.stream(question) if "sage" in piece)
-        else:
-            trace = (chain.invoke(question) if way == "sync" else await chain.ainvoke(question))["sage"]
-        verdict = trace["rounds"][0]["verdict"]
-        assert verdict["source"] == "local judge" and "P(" in verdict["reason"]
-        assert len(llm.seen) == len(trace["rounds"]) and trace["usage"]["judge"]["calls"] == 0
 
     def test_of_what_kind_it_is(self) -> None:
         def chain(**settings: str) -> str:

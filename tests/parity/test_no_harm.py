@@ -7,6 +7,7 @@ requests; and small talk. Compared with the best passage of the framework's own 
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,9 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as Source
 from llama_index.core import VectorStoreIndex
 
-from sage_langchain import MiniLMEmbeddings, SageCompressor, SageTextSplitter, create_sage_chain
-from sage_langchain import SageRetriever as LangChainRetriever
-from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageNodePostprocessor, SageQueryEngine
-from sage_llamaindex import SageRetriever as LlamaIndexRetriever
-from tests.fakes.langchain import ScriptedChat
-from tests.fakes.llamaindex import ScriptedLLM, grade
+from sage_langchain import MiniLMEmbeddings, SageTextSplitter
+from sage_llamaindex import MiniLMEmbedding, SageNodeParser
+from tests.parity.asking import SENDING
 
 ROOT = Path(__file__).parents[2]
 ROWS = [
@@ -37,7 +35,10 @@ FORMS: dict[str, Callable[[str], str]] = {
     "courtesy": lambda q: f"Hello! I hope you are well. {q} Thank you so much in advance!",
     "a name": lambda q: f"What does Priscilla Vandermeer say: {q}",
 }
-LANGCHAIN, ASKING = {"LangChain retriever", "compressor", "chain"}, {"engine", "engine of an engine", "chain"}
+LANGCHAIN, ASKING = (
+    {"LangChain retriever", "compressor", "chain"},
+    {"engine", "engine of an engine", "engine without feedback", "chain"},
+)
 TALK = [
     "Thank you!", "Hello", "ok", "Who are you?", "That was helpful, thanks.", "Give me an overview.",
     "What are the main themes?", "List three things a visitor should know.", "Tell me more.", "And then?",
@@ -67,49 +68,8 @@ def store(texts: dict[str, str]) -> InMemoryVectorStore:
 
 @pytest.fixture(scope="module")
 def doors(index: VectorStoreIndex, store: InMemoryVectorStore) -> dict[str, Callable[[str], list[str]]]:
-    """What each door sends of a question; an engine and a chain, to their LLM."""
-    llama, lang = LlamaIndexRetriever.from_index(index), LangChainRetriever.from_vectorstore(store)
-    stock = index.as_retriever(similarity_top_k=60)
-
-    def engine(question: str) -> list[str]:
-        llm = ScriptedLLM.of(["an answer"], [grade(9)])
-        response = SageQueryEngine.from_args(llama, llm=llm).query(question)
-        assert llm.asked("answer") and str(response) == "an answer"
-        return [n.text for n in response.source_nodes]
-
-    def of_engine(question: str) -> list[str]:
-        llm = ScriptedLLM.of(["an answer"], [grade(9)])
-        made = SageQueryEngine.from_query_engine(index.as_query_engine(llm=llm))
-        return [n.text for n in made.query(question).source_nodes]
-
-    def chain(question: str) -> list[str]:
-        llm = ScriptedChat(replies=["an answer", grade(9)])
-        output = create_sage_chain(llm, lang, critic_method="prompt").invoke(question)
-        assert output["answer"] == "an answer"
-        return contents(output["context"])
-
-    def postprocessor(question: str) -> list[str]:
-        nodes = SageNodePostprocessor().postprocess_nodes(stock.retrieve(question), query_str=question)
-        return [n.text for n in nodes]
-
-    def compressor(question: str) -> list[str]:
-        return contents(
-            SageCompressor().compress_documents(store.similarity_search(question, k=60), question)
-        )
-
-    return {
-        "LlamaIndex retriever": lambda question: [n.text for n in llama.retrieve(question)],
-        "engine": engine,
-        "engine of an engine": of_engine,
-        "postprocessor": postprocessor,
-        "LangChain retriever": lambda question: contents(lang.invoke(question)),
-        "chain": chain,
-        "compressor": compressor,
-    }
-
-
-def contents(documents: list[Document]) -> list[str]:
-    return [d.page_content for d in documents]
+    """What each door sends of a question."""
+    return {name: partial(send, index=index, store=store) for name, send in SENDING.items()}
 
 
 def plain(text: str) -> str:

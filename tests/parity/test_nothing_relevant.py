@@ -22,6 +22,7 @@ from sage_llamaindex.postprocessor import tokens_of
 from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade
+from tests.parity.asking import SENDING
 
 TEXTS = [
     "The ferry leaves the island at seven in the morning.",
@@ -53,39 +54,10 @@ def store() -> InMemoryVectorStore:
 def sent(
     door: str, index: VectorStoreIndex, store: InMemoryVectorStore, question: str, **settings: Any
 ) -> int:
-    """How many passages a door sends; an engine and a chain, to their LLM."""
-    llm, chat = ScriptedLLM.of(["an answer"], [grade(9)]), ScriptedChat(replies=["an answer", grade(9)])
-    if door == "LlamaIndex retriever":
-        return len(LlamaIndexRetriever.from_index(index, **at_door(**settings)).retrieve(question))
-    if door == "LangChain retriever":
-        return len(LangChainRetriever.from_vectorstore(store, **at_door(**settings)).invoke(question))
-    if door == "postprocessor":
-        nodes = index.as_retriever(similarity_top_k=12).retrieve(question)
-        return len(SageNodePostprocessor(**at_door(**settings)).postprocess_nodes(nodes, query_str=question))
-    if door == "compressor":
-        scored = store.similarity_search_with_score(question, k=12)
-        found = [d.model_copy(update={"metadata": {"score": score}}) for d, score in scored]
-        return len(SageCompressor(**at_door(**settings)).compress_documents(found, question))
-    if door == "chain":
-        output = create_sage_chain(chat, store, **at_door(**settings)).invoke(question)
-        assert bool(output["context"]) == bool(chat.seen)
-        return len(output["context"])
-    feedback = "off" if door == "engine without feedback" else "before_stream"
-    response = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **at_door(**settings)).query(
-        question
-    )
-    assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
-    assert bool(response.source_nodes) == bool(llm.asked("answer"))
-    return len(response.source_nodes)
+    return len(SENDING[door](question, index, store, **settings))
 
 
-DOORS = (
-    "LlamaIndex retriever", "postprocessor", "engine", "engine without feedback",
-    "LangChain retriever", "compressor", "chain",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", SENDING)
 def test_nothing_is_sent_only_if_it_was_asked_for(
     door: str, index: VectorStoreIndex, store: InMemoryVectorStore
 ) -> None:

@@ -13,13 +13,10 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_app import Sage
 from sage_core import FeedbackConfig, FeedbackResult, Segmenter
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, parse_verdict, run_loop
 from sage_core.llm.usage import TokenUsage
-from sage_core.ranking import named_reranker, score_candidates
-from sage_core.ranking.features import scores_or_order
 from sage_core.selection import SelectionConfig
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
@@ -247,21 +244,3 @@ def test_the_same_trace(script: Script, awaited: bool) -> None:
     )
     assert outline(through_llamaindex(script, awaited)) == outline(expected)
     assert outline(through_langchain(script, awaited)) == outline(expected)
-
-
-@pytest.mark.parametrize("name", ["hybrid", "none"])
-def test_a_reranker_by_name_is_the_same_one_through_every_door(name, tmp_path):
-    query = "Who keeps record number 5?"
-    with Sage(tmp_path / "store", reranker=name) as sage:
-        # Nodes and documents without scores are in the order of a search.
-        order = scores_or_order([None] * len(PASSAGES))
-        expected = score_candidates(sage.reranker, query, PASSAGES, order)
-        assert sage.reranker.name == named_reranker(name).name
-    nodes = [NodeWithScore(node=TextNode(id_=str(i), text=p)) for i, p in enumerate(PASSAGES)]
-    ranking = SageNodePostprocessor(reranker=name).rank(nodes, QueryBundle(query))
-    compressor = SageCompressor(reranker=name, select=False)
-    documents = [LCDocument(page_content=p, metadata={"i": i}) for i, p in enumerate(PASSAGES)]
-    ranked = {d.metadata["i"]: d.metadata["relevance_score"] for d in compressor.rank(documents, query)}
-    assert ranking.scores == pytest.approx(expected, abs=1e-5)
-    assert [ranked[i] for i in range(len(PASSAGES))] == pytest.approx(expected, abs=1e-5)
-    assert ranking.scale == compressor.score_scale == named_reranker(name).scale

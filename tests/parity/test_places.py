@@ -172,23 +172,6 @@ ROWS = "\n".join(
 TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
 
 
-def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
-    parser = SageNodeParser(segmenter=Segmenter(max_tokens=100))
-    nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=TABLE)])
-    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
-    llm = ScriptedLLM.of(["51.00"])
-    engine = RetrieverQueryEngine.from_args(
-        NodeRetriever.from_index(index, selection=SelectionConfig(max_k=1, min_k=1)), llm=llm
-    )
-    response = engine.query("Where is Berth 31 of Farm 31?")
-    [sent] = response.source_nodes
-    assert "Farm 31 |" in sent.text and "Dues in crowns" not in sent.text
-    [prompt] = llm.asked("answer")
-    assert "Farm | Dues in crowns | Where" in prompt and TABLE[sent.node.start_char_idx :].startswith(
-        sent.text
-    )
-
-
 async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
     splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
     store = InMemoryVectorStore.from_documents(splitter.create_documents([TABLE]), MiniLMEmbeddings())
