@@ -9,16 +9,65 @@ kept in `LLMServer.requests`.
 
 With ``embed``, a function from a text to its vector, the server also has embeddings: `/embeddings` requests take
 the replies of ``embed_first`` in order, if any, and then get vectors, in reverse order, as a server may send them.
+
+`BadServer` answers with raw bytes in its own time: nothing, or drips.
 """
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.fakes.loop_server import LoopServer
+S = TypeVar("S", bound="LoopServer")
+
+
+class LoopServer:
+    """Serves connections while the ``with`` block runs; `base_url` is known within it."""
+
+    def __init__(self) -> None:
+        self.base_url = ""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=type(self).__name__)
+
+    def __enter__(self: S) -> S:
+        self._thread.start()
+        assert self._ready.wait(10), "the server did not start"
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk to one client."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        tasks: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._connection(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, backlog=512)
+        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass
@@ -243,3 +292,60 @@ def _events(reply: Reply) -> list[str]:
     if reply.usage is not None:
         chunks.append({**head, "choices": [], **_usage(reply)})
     return [*(json.dumps(c) for c in chunks), "[DONE]"]
+
+
+Behavior = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+OK = b"HTTP/1.1 200 OK\r\n"
+JSON = OK + b"content-type: application/json\r\n"
+EVENTS = OK + b"content-type: text/event-stream\r\n\r\n"
+
+
+async def headers_and_nothing(writer: asyncio.StreamWriter) -> None:
+    writer.write(JSON + b"content-length: 100\r\n\r\n")
+    await writer.drain()
+    await asyncio.sleep(60)
+
+
+async def dripping_body(writer: asyncio.StreamWriter) -> None:
+    writer.write(JSON + b"content-length: 100000\r\n\r\n")
+    await _drip(writer, b" ")
+
+
+async def dripping_headers(writer: asyncio.StreamWriter) -> None:
+    writer.write(OK + b"x-long: ")
+    await _drip(writer, b"a")
+
+
+async def endless_stream(writer: asyncio.StreamWriter) -> None:
+    writer.write(EVENTS)
+    event = b'data: {"id":"1","object":"chat.completion.chunk","created":0,"model":"m","choices":'
+    event += b'[{"index":0,"delta":{"content":"on and "},"finish_reason":null}]}\n\n'
+    await _drip(writer, event)
+
+
+async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    while True:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+class BadServer(LoopServer):
+    """Behaves badly towards every request while the ``with`` block runs.
+
+    Args:
+        behavior: Writes to a client whose request has been read.
+    """
+
+    def __init__(self, behavior: Behavior) -> None:
+        super().__init__()
+        self._behavior = behavior
+        self.requests = 0
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await reader.readuntil(b"\r\n\r\n")
+            self.requests += 1
+            await self._behavior(writer)
+        writer.close()

@@ -13,8 +13,7 @@ import pytest
 
 from sage_app.cli.main import run
 from tests.app.cli.support import COMMAND, DEMO, QUESTION, started
-from tests.fakes.bad_server import BadServer, headers_and_nothing
-from tests.fakes.llm_server import LLMServer
+from tests.fakes.llm_server import BadServer, LLMServer, headers_and_nothing
 from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow

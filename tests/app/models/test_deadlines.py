@@ -10,15 +10,15 @@ import pytest
 from sage_app.models import OpenAIChat, OpenAIEmbedder
 from sage_core.errors import LLMError
 from sage_core.llm import Message
-from tests.fakes.bad_server import (
+from tests.fakes.llm_server import (
     BadServer,
     Behavior,
+    LLMServer,
     dripping_body,
     dripping_headers,
     endless_stream,
     headers_and_nothing,
 )
-from tests.fakes.llm_server import LLMServer
 
 pytest.importorskip("openai")
 

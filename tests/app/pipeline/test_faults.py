@@ -24,8 +24,7 @@ from sage_app.models import OpenAIChat
 from sage_app.pipeline.sage import Sage
 from sage_core.errors import LLMError
 from sage_core.llm import Message
-from tests.fakes.bad_server import BadServer, headers_and_nothing
-from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.llm_server import BadServer, LLMServer, Reply, Request, headers_and_nothing
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill, run
 
