@@ -54,24 +54,28 @@ assert run(["ask", "How is the water cleaned?", "--store", sys.argv[1]]) == 0
 LANGCHAIN = """
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
+from sage_core import SelectionConfig
 from sage_langchain import MiniLMEmbeddings, SageCompressor, SageTextSplitter
 
 pages = [Document("The ferry leaves at seven. It returns at dusk."), Document("Bees live in hives of wood.")]
 store = InMemoryVectorStore(MiniLMEmbeddings())
 store.add_documents(SageTextSplitter().split_documents(pages))
-best = SageCompressor(min_k=1).compress_documents(store.similarity_search("When does the ferry leave?"), "When does it leave?")
+found = store.similarity_search("When does the ferry leave?")
+best = SageCompressor(selection=SelectionConfig(min_k=1)).compress_documents(found, "When does it leave?")
 assert best[0].page_content.startswith("The ferry")
 """
 
 LLAMAINDEX = """
 from llama_index.core import Document, VectorStoreIndex
+from sage_core import SelectionConfig
 from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageNodePostprocessor
 
 pages = [Document(text="The ferry leaves at seven. It returns at dusk."), Document(text="Bees live in hives.")]
 model = MiniLMEmbedding()
 index = VectorStoreIndex(SageNodeParser()(pages), embed_model=model)
 nodes = index.as_retriever().retrieve("When does the ferry leave?")
-best = SageNodePostprocessor(min_k=1).postprocess_nodes(nodes, query_str="When does the ferry leave?")
+postprocessor = SageNodePostprocessor(selection=SelectionConfig(min_k=1))
+best = postprocessor.postprocess_nodes(nodes, query_str="When does the ferry leave?")
 assert best[0].text.startswith("The ferry")
 """
 
