@@ -46,9 +46,9 @@ from sage_core.ranking import (
     vouch_named,
 )
 from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
-from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
 from sage_core.selection.scales import rank_order
+from sage_core.text.cache import LRUCache
 from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 
