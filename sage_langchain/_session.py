@@ -52,6 +52,7 @@ from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header
 from sage_core.text.tokens import TokenCounter
 from sage_core.verify import Source
 from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
+from sage_langchain._passages import join
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.critic import Critic
 
@@ -267,7 +268,7 @@ class Session(Question[Document]):
         return verdict
 
     def passages(self, selection: Selection) -> list[str]:
-        return [self.texts[i] for i in selection.indices]
+        return [self._text(document) for document in self._shown(selection)]
 
     def sources(self, selection: Selection) -> list[Source]:
         return [Source(d.page_content, page_of(d.metadata)) for d in self._shown(selection)]
@@ -283,8 +284,8 @@ class Session(Question[Document]):
         return with_header(passage_header(header_of(text, metadata, self.parts.counter), name), text)
 
     def _shown(self, selection: Selection) -> list[Document]:
-        """The documents of a selection as the LLM sees them."""
-        return [self.candidates[i] for i in selection.indices]
+        """The documents of a selection as the LLM sees them: passages that touch are one."""
+        return join([self.candidates[i] for i in selection.indices])
 
     # The answer in pieces
 

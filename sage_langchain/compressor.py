@@ -8,9 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
@@ -19,23 +18,27 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Steps, adrive, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.ranking import (
-    Place,
+    HybridReranker,
     Reranker,
     Titled,
     ascore_candidates,
     link,
     named_reranker,
     score_candidates,
+    vouch,
 )
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.named import HYBRID
+from sage_core.ranking.passages import PassageRanker
+from sage_core.ranking.standing import OVERRULED, asked_or_not, standing
 from sage_core.selection import (
     Scale,
     ScaleName,
+    ScoreReading,
     Selection,
     SelectionConfig,
     finite_score,
@@ -47,6 +50,8 @@ from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
 from sage_core.text.outline import HEADER_KEY, header_of, take_header
 from sage_core.text.tokens import get_counter
+from sage_langchain._passages import Candidate, Cut, cut_documents, join, to_cut
+from sage_langchain._places import places_of
 from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)
@@ -84,6 +89,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         ['a', 'b']
 
     Attributes:
+        passages: ``"auto"``: documents of more than 200 tokens are cut into passages, and those are ranked
+            and returned; ``metadata["node_id"]`` is the id of what each is cut from. ``"off"``: whole ones.
         reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"none"``); or a
             LangChain `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor
             that writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
@@ -110,6 +117,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    passages: Literal["auto", "off"] = "auto"
     reranker: Any = Field(default=HYBRID, repr=False)
     score_key: str | None = None
     search_score_key: str | None = None
@@ -121,6 +129,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     # Kept, because it warns once.
     _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
+    _reported_overruled: bool = PrivateAttr(default=False)
+    _passage_ranker: tuple[object, PassageRanker] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -253,12 +263,52 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if not documents:
             return []
         if self.reranker is None:
-            return self._scored(documents, self._scores_of(documents), ordered=True, question=query)
-        (texts, headed), known = texts_of(documents), self._search_scores(documents)
-        scores = yield from Call(
-            score_candidates, ascore_candidates, self._scorer(), query, texts, known, headed=headed
-        )
-        return self._scored(documents, scores, ordered=False, question=query)
+            scores = self._scores_of(documents)
+            if self._said() == "auto":
+                scores = yield from Compute(self._standing, documents, scores, query)
+            return self._scored(documents, scores, question=query)
+        known = yield from Compute(self._search_scores, documents, query)
+        plain = [without_header(document) for document in documents]
+        cut = None
+        if self.passages == "auto":
+            cut = yield from Compute(self._cut, plain, query, known)
+        if cut is None:
+            return self._scored(documents, (yield from self._scores(documents, query, known)), question=query)
+        read = ScoreReading([*cut.probabilities], "probability", False)
+        if not isinstance(self._scorer(), HybridReranker):
+            passages = [part.made() for part in cut.parts]
+            read = self._read((yield from self._scores(passages, query, read.scores)))
+        final = [finite_score(score) for score in vouch(read.scores, cut.links, read.scale)]
+        noted = {SCALE_KEY: read.scale} if self._said() == "auto" else {}
+        return [Candidate.of(cut.parts[i], {SCORE_KEY: final[i], **noted}) for i in rank_order(final)]
+
+    def _scores(
+        self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
+    ) -> Steps[list[float]]:
+        """What the reranker says of the documents."""
+        texts, headed = texts_of(documents)
+        call = Call(score_candidates, ascore_candidates, self._scorer(), query, texts, known, headed=headed)
+        return (yield from call)
+
+    def _cut(
+        self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
+    ) -> Cut | None:
+        """The passages of the documents that stand best; None if all are short."""
+        nodes, ranker = to_cut(documents), self._ranker()
+        if not query.strip() or not ranker.cuts(nodes):
+            return None
+        texts, headed = texts_of(documents)
+        scores = score_candidates(ranker.reranker, query, texts, known, headed=headed)
+        links, about = link(places_of(documents)), [titled(d) for d in documents]
+        priors = vouched(query, scores, "probability", links, about)
+        return cut_documents(ranker, query, documents, nodes, priors)
+
+    def _ranker(self) -> PassageRanker:
+        scorer = self._adopted()
+        if self._passage_ranker is None or self._passage_ranker[0] is not scorer:
+            own = PassageRanker(scorer if isinstance(scorer, HybridReranker) else None)
+            self._passage_ranker = (scorer, own)
+        return self._passage_ranker[1]
 
     def keep(
         self,
@@ -281,7 +331,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if isinstance(callbacks, BaseCallbackManager) and callbacks.parent_run_id is not None:
             event = {**chosen.to_dict(), "scale": scale}
             dispatch_custom_event("sage_selection", event, config={"callbacks": callbacks})
-        return [ranked[i] for i in chosen.indices]
+        documents = [ranked[i] for i in chosen.indices]
+        # Asked for exactly so many, a caller gets so many.
+        return documents if k is not None or self.top_n is not None else join(documents)
 
     def choose(
         self,
@@ -299,7 +351,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             scale: What the scores are; this compressor's own where None.
             texts: What was scored, for the floor in tokens.
         """
-        scale = scale or self.score_scale or read_scores(scores, "auto", ordered=False).scale
+        scale = scale or self.score_scale or read_scores(scores).scale
         exact = self.top_n if k is None else k
         if exact is None and not self.select:
             # All of them; `select` takes no bound of 0.
@@ -317,19 +369,27 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         assert scorer is not None  # asked for only where there is one
         return scorer
 
-    def _search_scores(self, documents: Sequence[Document]) -> list[float | None] | None:
+    def _search_scores(self, documents: Sequence[Document], query: str) -> list[float | None] | None:
         """What the search said of each document, higher is better; None if it said nothing."""
         key = self._key
         values = [document.metadata.get(key) for document in documents]
         if self.search_score_key is not None:
-            return [_number(value, key) for value in values]
+            return scores_or_order([_number(value, key) for value in values])
         # "score" is a common key: a label or a text there is nobody's search.
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
-        read = read_scores([_number(value, key) for value in values], "auto")
-        # A search lists by its score. Numbers that do not fall were written by something else.
-        known = [score for score in read.scores if score is not None]
-        return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
+        read = self._standing(documents, [_number(value, key) for value in values], query)
+        return scores_or_order(asked_or_not(read))
+
+    def _standing(
+        self, documents: Sequence[Document], scores: Sequence[float | None], query: str
+    ) -> list[float | None]:
+        texts = texts_of(documents)[0]
+        found = standing(scores, lambda some: self._ranker().likeness(query, [texts[i] for i in some]))
+        if found.overruled and not self._reported_overruled:
+            self._reported_overruled = True
+            logger.warning(OVERRULED)
+        return found.scores
 
     def _scores_of(self, documents: Sequence[Document]) -> list[float | None]:
         scores: list[float | None] = []
@@ -347,18 +407,17 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return scores
 
     def _scored(
-        self, documents: Sequence[Document], scores: Sequence[float | None], *, ordered: bool, question: str
+        self, documents: Sequence[Document], scores: Sequence[float | None], *, question: str
     ) -> list[Document]:
         """Copies, best first, each with its own score."""
         if len(scores) != len(documents):
             raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
         said, reranked = self._said(), self.reranker is not None
-        source = f"scores of {self._scorer().name}" if reranked else f"metadata[{self._key!r}]"
-        read = read_scores(scores, said, ordered=ordered, source=source)
+        read = self._read(scores)
         documents = [without_header(document) for document in documents]
         final = read.scores
         if reranked:
-            links, about = link([place_of(d) for d in documents]), [titled(d) for d in documents]
+            links, about = link(places_of(documents)), [titled(d) for d in documents]
             final = vouched(question, final, read.scale, links, about)
         different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
@@ -370,6 +429,11 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             if i in different
             for document in [documents[i]]
         ]
+
+    def _read(self, scores: Sequence[float | None]) -> ScoreReading:
+        named = self._scorer().name if self.reranker is not None else None
+        source = f"scores of {named}" if named else f"metadata[{self._key!r}]"
+        return read_scores(scores, self._said(), source=source)
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
@@ -409,15 +473,6 @@ def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
         texts.append(text)
         embedded.append(with_header(header or header_of(text, document.metadata, counter), text))
     return texts, embedded
-
-
-def place_of(document: Document) -> Place | None:
-    """Where a document stands in its source, as far as its metadata says so."""
-    source, start = document.metadata.get("source"), document.metadata.get("start_index")
-    # True is an int for Python, and no place in a text.
-    if source is None or isinstance(start, bool) or not isinstance(start, int):
-        return None
-    return Place(str(source), start, start + len(document.page_content))
 
 
 def titled(document: Document) -> Titled:

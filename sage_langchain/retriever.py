@@ -95,6 +95,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         filter: Any = None,  # noqa: A002  # LangChain's name
         search_kwargs: Mapping[str, Any] | None = None,
         k: int | None = None,
+        passages: Literal["auto", "off"] = "auto",
         reranker: Any = HYBRID,
         selection: SelectionConfig | None = None,
         max_context_tokens: int | None = None,
@@ -119,10 +120,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
             filter: Which documents may be returned, in the form that the store takes.
             search_kwargs: Passed to every search; ``k`` in it is that of the class.
             k: Return exactly so many.
+            passages: See `SageCompressor`.
             reranker: See `SageCompressor`.
             selection: How many to keep.
             max_context_tokens: Most tokens to keep, in whole documents and at least one.
-            base_compressor: In the place of these three and ``select``: a `SageCompressor`, or any other.
+            base_compressor: In the place of these four and ``select``: a `SageCompressor`, or any other.
             words: ``"auto"``: keyword search if there is a way. ``"off"``: vector search alone. Or the
                 documents to search by keyword, for a store that does not give them back.
             words_path: A file that keeps the keyword index; None for memory.
@@ -140,13 +142,16 @@ class SageRetriever(CheckedModel, BaseRetriever):
             )
         if base_compressor is None:
             base_compressor = SageCompressor(
+                passages=passages,
                 reranker=reranker,
                 selection=selection or SelectionConfig(),
                 max_context_tokens=max_context_tokens,
                 select=select,
             )
-        elif reranker != HYBRID or selection is not None or max_context_tokens is not None or not select:
-            raise InputError("reranker, selection, max_context_tokens, select go into the base_compressor")
+        elif not (passages == "auto" and reranker == HYBRID and select) or selection or max_context_tokens:
+            raise InputError(
+                "passages, reranker, selection, max_context_tokens, select go into the base_compressor"
+            )
         # A copy: keys are taken out below, and the dict is the caller's.
         limits = dict(search_kwargs or {})
         if "score_threshold" in limits:

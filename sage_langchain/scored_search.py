@@ -10,19 +10,18 @@ from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
-from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import Similarities, store_similarities
 from sage_core.word_index.search import WordSearch
+from sage_langchain._places import places_of
 from sage_langchain._private import docstore_of, relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
@@ -35,7 +34,7 @@ from sage_langchain._words import (
     readable,
     searches_words_itself,
 )
-from sage_langchain.compressor import place_of, titled, without_header
+from sage_langchain.compressor import titled, without_header
 
 logger = logging.getLogger(__name__)
 
@@ -116,9 +115,9 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         store = self.vectorstore
         search, asearch = store.similarity_search_with_score, store.asimilarity_search_with_score
         try:
-            return plain((yield from Call(search, asearch, query, **arguments)))
+            return plain((yield from _within(search, asearch, query, arguments)))
         except NotImplementedError:  # `similarity_search` is all that a store must have
-            found = yield from Call(store.similarity_search, store.asimilarity_search, query, **arguments)
+            found = yield from _within(store.similarity_search, store.asimilarity_search, query, arguments)
         return _by_order(found)
 
     def _reading(self, scored: Scored) -> Similarities:
@@ -196,8 +195,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     def _searching(self, query: str, arguments: dict[str, Any]) -> Steps[list[Document]]:
         n, limits = arguments["k"], {name: value for name, value in arguments.items() if name != "k"}
         vector, near = None, None
-        if self._store is not None:
-            model = _embedding(self.vectorstore)
+        if self._store is not None and (model := self.vectorstore.embeddings) is not None:
             # Once, for both: the search, and the scores of what only words found.
             vector = yield from Call(model.embed_query, model.aembed_query, query)
             near = yield from Compute(self._store.near, vector, n + RUNNERS_UP, limits)
@@ -268,10 +266,18 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         return [{name: source for name, source in own.items() if source in seen} for own in names]
 
 
-def _embedding(store: VectorStore) -> Embeddings:
-    if store.embeddings is None:
-        raise InputError(f"{type(store).__name__} has no embedding model: make it with one")
-    return store.embeddings
+def _within(search: Any, asearch: Any, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
+    """What a search gives; of a store that fails if it holds fewer than asked for, what it holds."""
+    k = arguments["k"]
+    while True:
+        try:
+            return (yield from Call(search, asearch, query, **{**arguments, "k": k}))
+        except NotImplementedError:
+            raise
+        except (RuntimeError, ValueError):
+            if k < 2:
+                raise
+            k //= 2
 
 
 def _by_order(documents: Sequence[Document]) -> Scored:
@@ -284,4 +290,4 @@ def _hit(document: Document, raw: float | None = None) -> Hit[Document]:
 
 
 def _links(documents: Sequence[Document]) -> list[Links]:
-    return link([place_of(without_header(document)) for document in documents])
+    return link(places_of([without_header(document) for document in documents]))

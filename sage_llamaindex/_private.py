@@ -42,6 +42,11 @@ def embedding_model_of(retriever: BaseRetriever) -> BaseEmbedding | None:
     return None if retriever._vector_store_query_mode in _WITHOUT_EMBEDDING else retriever._embed_model
 
 
+def diversifies(retriever: BaseRetriever) -> bool:
+    """Whether its scores are those of maximal marginal relevance."""
+    return getattr(retriever, "_vector_store_query_mode", None) == VectorStoreQueryMode.MMR
+
+
 def limits_of(retriever: BaseRetriever) -> dict[str, Any]:
     """Which nodes it may return: those of ``filters``, ``node_ids``, ``doc_ids`` that it has."""
     if not isinstance(retriever, VectorIndexRetriever):

@@ -143,6 +143,11 @@ class ChromaNodes(_Nodes):
         return {node.node_id for node in self._store.get_nodes(list(ids), filters)} if ids else set()
 
 
+def kind_of(store: Any) -> str:
+    """The name of a vector store's class, which stores of the old protocol do not say themselves."""
+    return str(store.class_name()) if hasattr(store, "class_name") else type(store).__name__
+
+
 def source_of(index: Any) -> WordSource[BaseNode] | None:
     """Where the nodes of an index can be read; None if nowhere."""
     if not isinstance(index, VectorStoreIndex):
@@ -151,7 +156,7 @@ def source_of(index: Any) -> WordSource[BaseNode] | None:
     if index.index_struct.nodes_dict:
         return DocstoreNodes(index)
     store = index.vector_store
-    if store.class_name() == "ChromaVectorStore" and store.client is not None:
+    if kind_of(store) == "ChromaVectorStore" and store.client is not None:
         return ChromaNodes(store)
     # Filled later: nodes go where those of a store that keeps no text go.
     return DocstoreNodes(index) if not store.stores_text else None
@@ -184,10 +189,10 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
         query_embedding=bundle.embedding, similarity_top_k=len(ids), query_str=bundle.query_str
     )
     options: dict[str, Any] = {}
-    if isinstance(store, SimpleVectorStore) or store.class_name() == "QdrantVectorStore":
+    if isinstance(store, SimpleVectorStore) or kind_of(store) == "QdrantVectorStore":
         # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
         query.node_ids = list(ids)
-    elif store.class_name() == "ChromaVectorStore":
+    elif kind_of(store) == "ChromaVectorStore":
         # A search within ids of which the collection lacks one is an error in Chroma.
         there = store.client.get(ids=list(ids), include=[])["ids"]
         if not there:

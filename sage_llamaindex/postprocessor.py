@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -29,16 +29,20 @@ from pydantic import (
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Steps, adrive, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.ranking import (
+    HybridReranker,
     Reranker,
     ascore_candidates,
     named_reranker,
     score_candidates,
+    vouch,
 )
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
+from sage_core.ranking.passages import PassageRanker
+from sage_core.ranking.standing import OVERRULED, asked_or_not, standing
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -51,6 +55,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent, Selecting
 from sage_llamaindex._neighbors import neighbors_of, titled
+from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut
 from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
 
@@ -70,11 +75,13 @@ class Ranking:
             own `NodeWithScore` objects.
         scale: What the scores are.
         by_order: Whether the search gave no scores, so that its order stood for them.
+        parts: What the candidates are of, if they are passages.
     """
 
     nodes: tuple[NodeWithScore, ...]
     scale: Scale
     by_order: bool = False
+    parts: tuple[Part, ...] = ()
 
     def selecting(self, selection: SelectionConfig) -> SelectionConfig:
         """The settings that hold for these scores: an order is no opinion that nothing is relevant."""
@@ -91,8 +98,11 @@ class Ranking:
         return [self.nodes[i] for i in rank_order(self.scores)]
 
     def pick(self, selection: Selection) -> list[NodeWithScore]:
-        """The nodes of a selection, best first."""
-        return [self.nodes[i] for i in selection.indices]
+        """The nodes of a selection, best first; passages that touch are one."""
+        nodes = [self.nodes[i] for i in selection.indices]
+        if not self.parts:
+            return nodes
+        return show_places(join(nodes, [self.parts[i] for i in selection.indices]))
 
     @property
     def scored(self) -> bool:
@@ -134,8 +144,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     scale: ScaleName = Field(
         default="auto",
         description="What the nodes' scores are, or those of a reranker of LlamaIndex's: 'probability', "
-        "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': five or "
-        "more scores that rise along the retriever's order are distances, others are told by their range.",
+        "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': told by "
+        "their range; if they do not fall along the list, what nodes and question share decides which way "
+        "they count.",
     )
     selection: Selecting = Field(
         default_factory=SelectionConfig,
@@ -147,11 +158,18 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="Most tokens to keep, in whole nodes and at least one. None: as the selection says.",
     )
 
+    passages: Literal["auto", "off"] = Field(
+        default="auto",
+        description="'auto': nodes of more than 200 tokens are cut into passages, and those are ranked and "
+        "sent. 'off': whole nodes.",
+    )
+
     _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
+    _ranker: PassageRanker = PrivateAttr(default_factory=PassageRanker)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
     _reported_few: bool = PrivateAttr(default=False)
-    _reported_distances: bool = PrivateAttr(default=False)
+    _reported_overruled: bool = PrivateAttr(default=False)
 
     @classmethod
     def class_name(cls) -> str:
@@ -186,6 +204,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         made_from = (id(self.reranker), self.scale)
         if made_from != self._made_from:
             self._scorer = self._adopted()
+            self._ranker = PassageRanker(self._scorer if isinstance(self._scorer, HybridReranker) else None)
             self._made_from = made_from
         return self
 
@@ -216,23 +235,55 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
         self._warn_if_few_candidates(nodes)
-        reading, scorer = self._reading(nodes), self._scorer
+        scorer, question = self._scorer, "" if query_bundle is None else query_bundle.query_str
+        reading = yield from Compute(self._reading, nodes, question)
         if scorer is None:
             return self._scored(nodes, reading.scores, reading.scale)
         bundle = _query_of(query_bundle)
-        question = bundle.query_str
+        by_order = all(score is None for score in reading.scores)
+        # A fused or sorted list without scores still has an order, which says much.
+        known = scores_or_order(asked_or_not(reading.scores))
+        cut = (
+            (yield from Compute(self._cut, bundle.query_str, nodes, known))
+            if self.passages == "auto"
+            else None
+        )
+        if cut is None:
+            read = yield from self._scores(nodes, known, bundle)
+            return replace(self._scored(nodes, read.scores, read.scale, bundle.query_str), by_order=by_order)
+        read = ScoreReading([n.score for n in cut.nodes], "probability", False)
+        if not isinstance(scorer, HybridReranker):
+            read = yield from self._scores(cut.nodes, read.scores, bundle)
+        scores = vouch(read.scores, cut.links, read.scale)
+        ranked = [NodeWithScore(node=n.node, score=s) for n, s in zip(cut.nodes, scores, strict=True)]
+        return Ranking(tuple(show_places(ranked)), read.scale, by_order, cut.parts)
+
+    def _scores(
+        self, nodes: Sequence[NodeWithScore], known: Sequence[float | None], bundle: QueryBundle
+    ) -> Steps[ScoreReading]:
+        """What the reranker says of the nodes."""
+        scorer = self._scorer
         if isinstance(scorer, PostprocessorScores):
-            read = yield from Call(scorer.score_nodes, scorer.ascore_nodes, nodes, bundle)
-        else:
-            texts, headed = _texts(nodes)
-            # A fused or sorted list without scores still has an order, which says much.
-            known = scores_or_order(reading.scores)
-            scores = yield from Call(
-                score_candidates, ascore_candidates, scorer, question, texts, known, headed=headed
-            )
-            read = read_scores(scores, scorer.scale, ordered=False, source=f"scores of {scorer.name}")
-        ranked = self._scored(nodes, read.scores, read.scale, question)
-        return replace(ranked, by_order=all(score is None for score in reading.scores))
+            return (yield from Call(scorer.score_nodes, scorer.ascore_nodes, nodes, bundle))
+        assert scorer is not None
+        texts, headed = _texts(nodes)
+        scores = yield from Call(
+            score_candidates, ascore_candidates, scorer, bundle.query_str, texts, known, headed=headed
+        )
+        return read_scores(scores, scorer.scale, source=f"scores of {scorer.name}")
+
+    def _cut(
+        self, question: str, nodes: Sequence[NodeWithScore], known: Sequence[float | None]
+    ) -> Cut | None:
+        """The passages of the nodes that stand best; None if all nodes are short."""
+        cores = to_cut(nodes)
+        if not question.strip() or not self._ranker.cuts(cores):
+            return None
+        texts, headed = _texts(nodes)
+        scores = score_candidates(self._ranker.reranker, question, texts, known, headed=headed)
+        links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
+        priors = vouched(question, scores, "probability", links, about)
+        return cut_nodes(self._ranker, question, nodes, cores, priors)
 
     @dispatcher.span
     def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
@@ -331,16 +382,20 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 len(nodes),
             )
 
-    def _reading(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
+    def _reading(self, nodes: Sequence[NodeWithScore], question: str) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
-        read = read_scores([n.score for n in nodes], self.scale)
-        if read.distances and self.scale == "auto" and not self._reported_distances:
-            self._reported_distances = True
-            logger.warning(
-                "the retriever's scores rise from its first node to its last: they are taken for distances, "
-                "smaller is nearer, and count by their negatives; say scale='distance', or name another scale"
-            )
-        return read
+        scores, texts = [n.score for n in nodes], _texts(nodes)[0]
+
+        def evidence(some: list[int]) -> list[float]:
+            return self._ranker.likeness(question, [texts[i] for i in some])
+
+        if self.scale == "auto":
+            found = standing(scores, evidence if question.strip() else None)
+            if found.overruled and not self._reported_overruled:
+                self._reported_overruled = True
+                logger.warning(OVERRULED)
+            scores = found.scores
+        return read_scores(scores, self.scale)
 
     def _scored(
         self,
@@ -432,7 +487,7 @@ class PostprocessorScores:
             scores = collected_scores(self.name, results, len(nodes))
         except InputError as error:
             raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None
-        return read_scores(scores, self._scale, ordered=False)
+        return read_scores(scores, self._scale)
 
 
 def _unscored(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:

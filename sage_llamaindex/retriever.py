@@ -21,6 +21,7 @@ from typing_extensions import Self
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
@@ -31,6 +32,7 @@ from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
 from sage_llamaindex._private import (
     callback_manager_of,
+    diversifies,
     embedding_model_of,
     follow_new_nodes,
     index_of,
@@ -48,7 +50,8 @@ class SageRetriever(BaseRetriever):
     """Retrieves as `Sage` does, from the index that is there.
 
     Candidates come from the vector store and from a keyword search; chunks beside good ones come in for
-    their sake. `SageNodePostprocessor` ranks them and keeps as many as the question needs. `words_from`
+    their sake. `SageNodePostprocessor` cuts what is long into passages, ranks them and keeps as many as the
+    question needs. `words_from`
     says what is searched by keyword: the nodes of the docstore, or of a Chroma collection, in a keyword index
     that follows their changes; the vector store's own sparse search, where it was made with one; or nothing.
     Metadata filters of the retriever hold for both searches. Holds no state of a question: safe to share.
@@ -68,6 +71,8 @@ class SageRetriever(BaseRetriever):
             return plenty by itself, some 60.
         candidates: Chunks of the vector search that are ranked (paper: N). The keyword search gives up to
             half as many more.
+        passages: ``"auto"``: nodes of more than 200 tokens are cut into passages, and those are ranked and
+            sent. ``"off"``: whole nodes.
         reranker: See `SageNodePostprocessor`.
         selection: How many nodes to keep.
         max_context_tokens: Most tokens to keep, in whole nodes and at least one.
@@ -89,6 +94,7 @@ class SageRetriever(BaseRetriever):
         retriever: BaseRetriever,
         *,
         candidates: int = CANDIDATES,
+        passages: Literal["auto", "off"] = "auto",
         reranker: Any = "hybrid",
         selection: SelectionConfig | None = None,
         max_context_tokens: int | None = None,
@@ -110,6 +116,7 @@ class SageRetriever(BaseRetriever):
         self._candidates = candidates
         self._select = select
         self._postprocessor = SageNodePostprocessor(
+            passages=passages,
             reranker=reranker,
             selection=selection or SelectionConfig(),
             max_context_tokens=max_context_tokens,
@@ -142,6 +149,7 @@ class SageRetriever(BaseRetriever):
         index: BaseIndex[Any],
         *,
         candidates: int = CANDIDATES,
+        passages: Literal["auto", "off"] = "auto",
         reranker: Any = "hybrid",
         selection: SelectionConfig | None = None,
         max_context_tokens: int | None = None,
@@ -156,7 +164,8 @@ class SageRetriever(BaseRetriever):
 
         Args:
             index: Any index. Nothing in it is changed, and no vector is made again.
-            candidates: As for the class, and so the next six.
+            candidates: As for the class, and so the next seven.
+            passages: Whether nodes are cut.
             reranker: See `SageNodePostprocessor`.
             selection: How many nodes to keep.
             max_context_tokens: Most tokens to keep.
@@ -181,6 +190,7 @@ class SageRetriever(BaseRetriever):
         return cls(
             retriever,
             candidates=candidates,
+            passages=passages,
             reranker=reranker,
             selection=selection,
             max_context_tokens=max_context_tokens,
@@ -253,7 +263,7 @@ class SageRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         checked_question(query_bundle)
         bundle = self._embedded(query_bundle)
-        near = self._retriever.retrieve(bundle)
+        near = drive(self._asking(bundle))
         nodes = self._merged(bundle, near, self._by_words(bundle))
         return self._postprocessor.postprocess_nodes(nodes, query_bundle) if self._select else nodes
 
@@ -262,12 +272,24 @@ class SageRetriever(BaseRetriever):
         bundle = await self._aembedded(query_bundle)
         # The vector search waits for a network, the keyword search computes: side by side.
         near, by_words = await asyncio.gather(
-            self._retriever.aretrieve(bundle), asyncio.to_thread(self._by_words, bundle)
+            adrive(self._asking(bundle)), asyncio.to_thread(self._by_words, bundle)
         )
         nodes = await asyncio.to_thread(self._merged, bundle, near, by_words)
         if not self._select:
             return nodes
         return await self._postprocessor.apostprocess_nodes(nodes, query_bundle)
+
+    def _asking(self, bundle: QueryBundle) -> Steps[list[NodeWithScore]]:
+        """What the search gives; of a store that fails if it holds fewer than asked for, what it holds."""
+        retriever = self._retriever
+        while True:
+            try:
+                return (yield from Call(retriever.retrieve, retriever.aretrieve, bundle))
+            except (RuntimeError, ValueError):
+                if not isinstance(retriever, VectorIndexRetriever) or retriever.similarity_top_k < 2:
+                    raise
+                retriever = copy.copy(retriever)
+                retriever.similarity_top_k //= 2
 
     def _embedded(self, bundle: QueryBundle) -> QueryBundle:
         """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
@@ -301,6 +323,11 @@ class SageRetriever(BaseRetriever):
     ) -> list[NodeWithScore]:
         """The candidates: no node and no text twice, each with its similarity where the store knows it."""
         own = isinstance(self._retriever, VectorIndexRetriever)
+        if own and diversifies(self._retriever):
+            # Its scores say what is new in a passage as well: how near each is the store is asked again.
+            known = similarities(self._index, bundle, [n.node.node_id for n in near])
+            near = [NodeWithScore(node=n.node, score=known.get(n.node.node_id)) for n in near]
+            near.sort(key=lambda n: -(n.score or 0.0))
         # Our own search lists the nearest first: scores that rise along it are distances, however few.
         # Divided, so that none is below -1, which looks like a logit.
         raw = [n.score for n in near]

@@ -1,5 +1,6 @@
 """Rerankers: what scores candidates against a question."""
 
+from sage_core.passages import Place
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.links import (
@@ -15,7 +16,7 @@ from sage_core.ranking.links import (
     vouch_titled,
 )
 from sage_core.ranking.named import named_reranker
-from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
+from sage_core.ranking.neighbors import Links, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     Ranked,
     Reranker,

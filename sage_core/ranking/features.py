@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.selection.scales import plain_scores
+from sage_core.selection.scales import plain_scores, rank_order
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
 MEANING = ("meaning", "stands_out")
@@ -23,6 +23,8 @@ _LITTLE = 0.5
 the lists of questions about other documents were told from answerable ones, with .5 it is 70%."""
 
 _STANDS_OUT = 2.0
+
+_FEWEST_PLACES, _SAME = 4, 1e-3
 
 # Scores of equal candidates may differ by rounding.
 _FLAT = 1e-9
@@ -65,7 +67,7 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
 
 
 def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
-    """A search's scores; where it gave none, what stands for them: its order, best first.
+    """A search's scores; if it gave none, or mere places, what stands for them: its order, best first.
 
     The logarithm of the place falls as cosines of a search do: fast at first, then ever more slowly.
 
@@ -76,10 +78,28 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
         >>> [round(score, 2) for score in scores_or_order([None, None, None])]
         [0.0, -0.69, -1.1]
     """
-    if any(score is not None for score in scores):
-        return list(scores)
     # Neither unit nor offset matters, since the list is standardized before it is used.
-    return [-math.log(place) for place in range(1, len(scores) + 1)]
+    if all(score is None for score in scores):
+        return [-math.log(place) for place in range(1, len(scores) + 1)]
+    if not are_places(scores):
+        return list(scores)
+    places = {i: place for place, i in enumerate(rank_order(scores), 1)}
+    return [None if score is None else -math.log(places[i]) for i, score in enumerate(scores)]
+
+
+def are_places(scores: Sequence[float | None]) -> bool:
+    """Whether scores say no more than places: equal steps, or reciprocals of those (rank fusion).
+
+    Examples:
+        >>> are_places([1.0, 0.75, 0.5, 0.25]), are_places([1 / 61, 1 / 62, 1 / 63, 1 / 64])
+        (True, True)
+    """
+    known = np.sort(np.array([s for s in scores if s is not None], dtype=float))
+    # Three cosines may have equal steps.
+    if len(known) < _FEWEST_PLACES or not np.isfinite(known).all():
+        return False
+    steps = [np.diff(values) for values in ([known, 1 / known] if known[0] > 0 else [known])]
+    return any(np.ptp(s) + abs(s.mean()) > 0 and np.ptp(s) <= _SAME * abs(s.mean()) for s in steps)
 
 
 def meaning_matrix(standard_scores: NDArray[np.float64]) -> NDArray[np.float64]:

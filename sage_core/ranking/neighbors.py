@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sage_core._checks import check_float
 from sage_core.errors import InputError
+from sage_core.passages import Place
 from sage_core.selection.scales import Scale, check_scale, plain_scores
 
 WEIGHT = 0.3
@@ -20,24 +21,6 @@ WEIGHT = 0.3
 
 # Characters between two chunks that are still neighbors: blank lines, not a paragraph.
 _LONGEST_GAP = 16
-
-
-class Place(NamedTuple):
-    """Where a candidate stands.
-
-    Examples:
-        >>> link([Place("a.txt", 0, 10), Place("a.txt", 11, 20)])
-        [Links(previous=None, next=1), Links(previous=0, next=None)]
-
-    Attributes:
-        document: Which document, or which piece of one that offsets refer to.
-        start: Offset of its first character; or its number in the document.
-        end: Offset after its last character; or its number plus one.
-    """
-
-    document: Hashable
-    start: int
-    end: int
 
 
 class Links(NamedTuple):
@@ -97,10 +80,15 @@ def link_ids(
         following: Id of the chunk after each.
     """
     at = {name: i for i, name in enumerate(ids)}
-    return [
-        Links(None if p is None else at.get(p), None if n is None else at.get(n))
-        for p, n in zip(previous, following, strict=True)
-    ]
+    before = [None if p is None else at.get(p) for p in previous]
+    after = [None if n is None else at.get(n) for n in following]
+    # Parsers that run one after the other leave links of which one side knows nothing.
+    for i in range(len(ids)):
+        if (p := before[i]) is not None and after[p] is None:
+            after[p] = i
+        if (n := after[i]) is not None and before[n] is None:
+            before[n] = i
+    return [Links(p, n) for p, n in zip(before, after, strict=True)]
 
 
 def vouch(

@@ -198,8 +198,7 @@ def guess_scale(scores: Sequence[float | None]) -> Scale:
     grades from 1 to 10), and likewise where all are above 0 and at most 0.1 (reciprocal rank fusion, which
     says nothing of relevance). Else ``logit`` (a cross-encoder without activation).
 
-    Logits that are all positive look like BM25; name the scale where that can happen. Distances are told by
-    their order: see `read_scores`.
+    Logits that are all positive look like BM25; name the scale where that can happen.
     """
     known = [s for s in scores if s is not None and math.isfinite(s)]
     # Before the range of cosines, which holds these too.
@@ -211,34 +210,21 @@ def guess_scale(scores: Sequence[float | None]) -> Scale:
 
 
 def rises(scores: Sequence[float | None]) -> bool:
-    """Whether scores of a retriever's results, best first, rise from result to result: distances do."""
+    """Whether the scores of a search's results, best first, are distances: the last is above the first."""
     known = [s for s in scores if s is not None and not math.isnan(s)]
-    return len(known) > 1 and known[-1] > known[0] and all(a <= b for a, b in pairwise(known))
-
-
-# One list of three in six rises by chance, as where a step before put results in the order of their
-# documents; of five, one in 120.
-_FEWEST_DISTANCES = 5
-
-
-def _are_distances(scores: Sequence[float | None]) -> bool:
-    known = [s for s in scores if s is not None]
-    return len(known) >= _FEWEST_DISTANCES and rises(scores) and all(s >= -_ROUNDING for s in known)
+    return len(known) > 1 and known[-1] > known[0]
 
 
 def read_scores(
-    scores: Iterable[Any], scale: ScaleName = "auto", *, ordered: bool = True, source: str = "the scores"
+    scores: Iterable[Any], scale: ScaleName = "auto", *, source: str = "the scores"
 ) -> ScoreReading:
     """Scores of any retriever or reranker, made ready for `select`.
 
     Args:
         scores: One per candidate.
         scale: A `Scale`; ``"distance"`` where smaller is nearer (FAISS's L2): the negatives are taken, on
-            the cosine scale, which looks at differences within the list only; or ``"auto"``: five or
-            more scores of 0 or more that rise along the list are distances, others are told by their range
-            (`guess_scale`).
-        ordered: Whether the candidates come best first, as retrievers return them. Otherwise a rise means
-            nothing, and ``"auto"`` looks at the range alone.
+            the cosine scale, which looks at differences within the list only; or ``"auto"``: told by their
+            range (`guess_scale`). Which way a list counts says `sage_core.ranking.standing`.
         source: Whose they are, for messages.
 
     Raises:
@@ -247,7 +233,7 @@ def read_scores(
     """
     check_scale_name(scale)
     finite = [finite_score(score) for score in plain_scores(scores)]
-    if scale == "distance" or (scale == "auto" and ordered and _are_distances(finite)):
+    if scale == "distance":
         # Negated they have no zero: "cosine" reads differences within the list only.
         return ScoreReading([None if s is None else -s for s in finite], "cosine", True)
     if scale == "probability":

@@ -211,11 +211,8 @@ def test_a_gradient_asks_for_the_gradient_rule():
     assert by_name == select(FIGURE_8, scale="unbounded", rule=Gradient(0.5), min_k=1)
 
 
-def test_four_rising_scores_are_too_few_to_be_told_for_distances():
-    assert not read_scores([0.4, 0.6], "auto").distances
-    assert not read_scores([0.4, 0.5, None, 0.6, 0.7], "auto").distances
-    assert read_scores([0.4, 0.5, None, 0.6, 0.7, 0.8], "auto").distances
-    assert read_scores([0.4, 0.6], "distance").scores == [-0.4, -0.6]
+def test_distances_count_by_their_negatives():
+    assert read_scores([0.4, None, 0.6], "distance").scores == [-0.4, None, -0.6]
 
 
 @pytest.mark.parametrize("digits", [400, 5000])

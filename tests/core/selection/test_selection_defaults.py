@@ -162,8 +162,8 @@ def test_wrong_settings_of_a_rule_are_told(make):
 def test_a_scale_that_has_to_be_read_first_is_told(name: str) -> None:
     with pytest.raises(InputError, match="read_scores"):
         select([0.1, 0.5, 0.9], scale=name)  # type: ignore[arg-type]
-    found = read_scores([0.1, 0.5, 0.6, 0.8, 0.9], name)  # type: ignore[arg-type]
-    assert select(found.scores, scale=found.scale, min_k=1).indices[0] == 0, "the smallest distance"
+    found = read_scores([0.9, 0.5, 0.6, 0.8, 0.1], name)  # type: ignore[arg-type]
+    assert select(found.scores, scale=found.scale, min_k=1).indices[0] == (4 if name == "distance" else 0)
     with pytest.raises(InputError) as told:
         select([5.0, 1.0], scale="probability")
     # No scale is proposed that `select` does not know.

@@ -1,0 +1,321 @@
+"""Passages: what was retrieved, cut where a person would cut it, when the question is asked.
+
+An index holds nodes of any size. Each becomes passages by the segmenter that cuts documents: always the same
+ones, since a question only chooses among them. A passage is an exact slice of its node's text.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from sage_core.segmentation import Segmenter
+from sage_core.text.cache import LRUCache
+from sage_core.text.outline import PATH_KEY, TITLE_KEY, Outline, header_of, join_path
+from sage_core.text.tokens import get_counter
+
+LONGEST_WHOLE = 200
+"""Most tokens of a node that is one passage as it stands: chunks of our own stay what they are."""
+_CACHED = 4_096  # Nodes whose cuts are in memory, some 2 KB each.
+
+# Equal text is chance below so many characters: between neighbors, and between nodes of one document whose
+# places are not known.
+_BESIDE, _ANYWHERE = 5, 20
+
+
+class Place(NamedTuple):
+    """Where a text stands.
+
+    Examples:
+        >>> Place("a.txt", 0, 10).end
+        10
+
+    Attributes:
+        document: Which document, or which piece of one that offsets refer to.
+        start: Offset of its first character; or its number in the document.
+        end: Offset after its last character; or its number plus one.
+    """
+
+    document: Hashable
+    start: int
+    end: int
+
+
+def proven_places(
+    frames: Sequence[Hashable], starts: Sequence[int | None], texts: Sequence[str]
+) -> list[Place | None]:
+    """Where each text stands, as far as the offsets that came with them do not contradict each other.
+
+    A frame is what offsets count in. Its offsets are believed if each of its texts has one, and if texts that
+    overlap by their offsets are equal there.
+
+    Args:
+        frames: One per text; None if nothing is known.
+        starts: Offset of each text in its frame; None or a negative number if it is not known.
+        texts: The texts.
+
+    Examples:
+        >>> proven_places(["a", "a", "b"], [0, 4, -1], ["The old", "old mill", "Bees"])
+        [Place(document='a', start=0, end=7), Place(document='a', start=4, end=12), None]
+        >>> proven_places(["a", "a"], [0, 2], ["The old", "old mill"])
+        [None, None]
+    """
+    members: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+    places: list[Place | None] = [None] * len(texts)
+    for i, (frame, start) in enumerate(zip(frames, starts, strict=True)):
+        if frame is not None:
+            members[frame].append((-1 if start is None else start, i))
+    for frame, ordered in members.items():
+        ordered.sort()
+        told = ordered[0][0] >= 0
+        for (before, a), (start, b) in pairwise(ordered):
+            shared = min(before + len(texts[a]) - start, len(texts[b]))
+            told = told and (shared <= 0 or texts[a].startswith(texts[b][:shared], start - before))
+        for start, i in ordered if told else ():
+            places[i] = Place(frame, start, start + len(texts[i]))
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What was retrieved.
+
+    Examples:
+        >>> Node("It leaves at seven.", {"title": "Ferry"}).whole
+        False
+
+    Attributes:
+        text: Its text.
+        metadata: Title and headings are read from it.
+        place: Where it stands in its document, if that is proven.
+        previous: Position in the list of the node before it, if one of the two names the other.
+        source: What the nodes of one document have in common, if anything.
+        whole: It is one passage, however long.
+    """
+
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    previous: int | None = None
+    source: Hashable = None
+    whole: bool = False
+
+
+class Passage(NamedTuple):
+    """A slice of the text of a node.
+
+    Examples:
+        >>> [passage] = PassageCutter().cut([Node("It leaves at seven.", {"title": "Ferry"})])
+        >>> passage.header, passage.end
+        ('Ferry', 19)
+
+    Attributes:
+        node: Position of the node in the list.
+        start: Offset of the passage's first character in the node's text.
+        end: Offset after its last character.
+        path: Headings above it as a ``header_path``; "" if the node is one passage.
+        header: Title and headings in a line, for a reranker.
+        place: Where it stands among the others, to tell neighbors. No place in the document.
+        holders: The nodes that hold it: its own, and those that overlap it there.
+    """
+
+    node: int
+    start: int
+    end: int
+    path: str
+    header: str
+    place: Place
+    holders: tuple[int, ...]
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    path: str
+    header: str
+
+
+class PassageCutter:
+    r"""Cuts nodes into passages, and keeps the cuts of a node in memory. Safe across threads.
+
+    Examples:
+        >>> ferry = "## Ferry\n\n" + "It leaves at seven from the old pier, except on days of fog. " * 9
+        >>> bees = "\n\n## Bees\n\n" + "They need flowers all summer and a place without wind. " * 9
+        >>> passages = PassageCutter().cut([Node(ferry + bees, {"title": "Island"})])
+        >>> [passage.header for passage in passages]
+        ['Island', 'Island > Ferry', 'Island', 'Island > Bees']
+
+    Args:
+        segmenter: What cuts; None for ``Segmenter()``.
+        longest_whole: Most tokens of a node that is left as it is.
+    """
+
+    def __init__(self, segmenter: Segmenter | None = None, longest_whole: int = LONGEST_WHOLE) -> None:
+        self._segmenter = segmenter or Segmenter()
+        self._longest = longest_whole
+        self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED)
+        # Held while cutting: no two threads cut the same node.
+        self._cutting = threading.Lock()
+
+    def longer(self, nodes: Sequence[Node]) -> set[int]:
+        """Positions of the nodes that are longer than one passage."""
+        # No token is shorter than a character: most short nodes need no counting.
+        long = [i for i, n in enumerate(nodes) if not n.whole and len(n.text) > self._longest]
+        sizes = get_counter("bert").count_many([nodes[i].text for i in long])
+        return {i for i, size in zip(long, sizes, strict=True) if size > self._longest}
+
+    def cut(self, nodes: Sequence[Node]) -> list[Passage]:
+        """The passages of all nodes, in their order; text that two nodes share is in the first only."""
+        long = sorted(self.longer(nodes))
+        pieces = dict(zip(long, self._pieces_of([nodes[i] for i in long]), strict=True))
+        overlaps = list(_overlaps(nodes))
+        repeated: dict[int, int] = {}
+        held: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for overlap in overlaps:
+            repeated[overlap.later] = overlap.length
+            held[overlap.first].append((overlap.start, overlap.start + overlap.length, overlap.later))
+        frames = _frames(nodes, overlaps)
+        passages: list[Passage] = []
+        for i, node in enumerate(nodes):
+            whole = _Piece(0, len(node.text), "", header_of(node.text, node.metadata, get_counter("bert")))
+            for piece in pieces.get(i, (whole,)):
+                start = max(piece.start, repeated.get(i, 0))
+                if start > piece.start:  # the other node has the white space too
+                    start = piece.end - len(node.text[start : piece.end].lstrip())
+                if start >= piece.end and node.text.strip():
+                    continue
+                middle = (start + piece.end) // 2
+                holders = (i, *(other for low, high, other in held[i] if low <= middle < high))
+                place = Place(frames[i][0], frames[i][1] + start, frames[i][1] + piece.end)
+                passages.append(Passage(i, start, *piece[1:], place, holders))
+        return passages
+
+    def _pieces_of(self, nodes: Sequence[Node]) -> Iterator[tuple[_Piece, ...]]:
+        # Headings depend on what the metadata say, cuts on the text alone.
+        keys = [header_of("", node.metadata, get_counter("bert")) + "\0" + node.text for node in nodes]
+        by_key = dict(zip(keys, nodes, strict=True))
+        with self._cutting:
+            cached = self._pieces.get_many(by_key, lambda new: [self._pieces_of_one(by_key[k]) for k in new])
+        return (cached[key] for key in keys)
+
+    def _pieces_of_one(self, node: Node) -> tuple[_Piece, ...]:
+        counter, spans = get_counter("bert"), self._segmenter.segment(node.text)
+        outline = Outline(node.text, node.metadata, whole=False)
+        pieces = []
+        for span, context in zip(spans, outline.contexts(spans), strict=True):
+            path = join_path(context.path, outline.separator) if context.path else ""
+            described = {TITLE_KEY: outline.title, PATH_KEY: path}
+            pieces.append(_Piece(*span, path, header_of(span.of(node.text), described, counter)))
+        return tuple(pieces)
+
+
+class _Overlap(NamedTuple):
+    """``length`` characters at the beginning of the later node are those from ``start`` on of the first."""
+
+    first: int
+    later: int
+    start: int
+    length: int
+
+
+def _overlaps(nodes: Sequence[Node]) -> Iterator[_Overlap]:
+    """For each node at most one: by places, else by neighbors' texts, else by text that is nowhere else."""
+    placed: dict[Hashable, list[int]] = defaultdict(list)
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for i, node in enumerate(nodes):
+        if node.place is not None:
+            placed[node.place.document].append(i)
+        if node.source is not None:
+            alike[node.source].append(i)
+    for members in placed.values():
+        yield from _in_one_document(nodes, members)
+    for i, node in enumerate(nodes):
+        if node.place is not None:
+            continue
+        beside = node.previous is not None
+        others = [node.previous] if node.previous is not None else alike[node.source]
+        for other in others:
+            text = nodes[other].text
+            length = 0 if other == i else _end_that_begins(text, node.text, _BESIDE if beside else _ANYWHERE)
+            shared = node.text[:length]
+            # A notice that stands in many places overlaps nothing.
+            if length and (beside or sum(nodes[n].text.count(shared) for n in others) == 2):
+                yield _Overlap(other, i, len(text) - length, length)
+                break
+
+
+def _in_one_document(nodes: Sequence[Node], members: Sequence[int]) -> Iterator[_Overlap]:
+    ordered = sorted(members, key=lambda i: (_place(nodes[i]).start, -_place(nodes[i]).end))
+    last = ordered[0]
+    for i in ordered[1:]:
+        (_, begin, most), (_, start, end) = _place(nodes[last]), _place(nodes[i])
+        if most > start:
+            yield _Overlap(last, i, start - begin, min(most, end) - start)
+        if end > most:
+            last = i
+
+
+def _place(node: Node) -> Place:
+    assert node.place is not None
+    return node.place
+
+
+def _end_that_begins(before: str, text: str, least: int) -> int:
+    """Length of the longest end of one text that is the beginning of another; 0 below ``least``."""
+    at = max(0, len(before) - len(text))
+    while len(text) >= least and (at := before.find(text[:least], at)) >= 0:
+        if text.startswith(before[at:]):
+            return len(before) - at
+        at += 1
+    return 0
+
+
+def _frames(nodes: Sequence[Node], overlaps: Sequence[_Overlap]) -> list[tuple[Hashable, int]]:
+    """For each node a text that it is part of with its neighbors, and its offset in it."""
+    shared = {overlap.later: overlap for overlap in overlaps}
+    frames: dict[int, tuple[Hashable, int]] = {}
+
+    def frame(i: int) -> tuple[Hashable, int]:
+        if i not in frames:
+            frames[i] = (i, 0)  # for nodes that name each other in a ring
+            node, before = nodes[i], nodes[i].previous
+            if node.place is not None:
+                frames[i] = ((node.place.document,), node.place.start)
+            elif before is not None:
+                of, offset = frame(before)
+                start = shared[i].start if i in shared else len(nodes[before].text) + 1
+                frames[i] = (of, offset + start)
+        return frames[i]
+
+    return [frame(i) for i in range(len(nodes))]
+
+
+def joined(passages: Sequence[tuple[Hashable, int, int]], texts: Sequence[str]) -> list[list[int]]:
+    """Which passages are sent as one: those of one node with nothing but white space between them.
+
+    Args:
+        passages: Node, start and end of each, best first.
+        texts: Of each passage's node.
+
+    Returns:
+        Positions of the passages of each group in reading order; groups in the order of their best.
+
+    Examples:
+        >>> joined([("a", 5, 8), ("b", 0, 3), ("a", 0, 4)], ["One. Two", "Six", "One. Two"])
+        [[2, 0], [1]]
+    """
+    groups: list[list[int]] = []
+    for i in sorted(range(len(passages)), key=lambda i: (passages[i][1], passages[i][2])):
+        node, start, _ = passages[i]
+        for group in groups:
+            other, _, end = passages[group[-1]]
+            if other == node and end <= start and not texts[i][end:start].strip():
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return sorted(groups, key=min)

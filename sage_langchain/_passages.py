@@ -1,0 +1,115 @@
+"""Passages as documents of LangChain's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.documents import Document
+from pydantic import PrivateAttr
+
+from sage_core.passages import Node, joined
+from sage_core.ranking import Links
+from sage_core.ranking.passages import PassageRanker
+from sage_core.text.outline import PATH_KEY
+from sage_langchain._places import places_of
+
+NODE_KEY = "node_id"
+"""Metadata of a passage: the id of the document that it is cut from."""
+_OFFSETS = frozenset({"start_index", "end_index"})
+
+
+class Part(NamedTuple):
+    """What a passage is of: ``page_content[start:end]`` of a document at ``offset`` in its source."""
+
+    document: Document
+    start: int
+    end: int
+    path: str
+    offset: int | None
+
+    def made(self) -> Document:
+        """The passage as a document, or the document itself if it is all of it."""
+        whole = self.document
+        if (self.start, self.end) == (0, len(whole.page_content)):
+            return whole
+        metadata = {k: copy.deepcopy(v) for k, v in whole.metadata.items() if k not in _OFFSETS}
+        metadata |= {PATH_KEY: self.path} if self.path else {}
+        metadata |= {} if self.offset is None else {"start_index": self.offset + self.start}
+        own_id = None if whole.id is None else f"{whole.id}-{self.start}-{self.end}"
+        metadata |= {} if whole.id is None else {NODE_KEY: whole.id}
+        return Document(whole.page_content[self.start : self.end], id=own_id, metadata=metadata)
+
+
+class Candidate(Document):
+    """A passage among candidates, which knows its document: selected ones that touch are sent as one."""
+
+    _part: Part = PrivateAttr()
+    _scored: dict[str, Any] = PrivateAttr()
+
+    @classmethod
+    def of(cls, part: Part, scored: dict[str, Any]) -> Candidate:
+        """The passage, with its score."""
+        candidate = cls(**_fields(part, scored))
+        candidate._part, candidate._scored = part, scored
+        return candidate
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """Where it is read, it is a document as any other."""
+        return Document.lc_id()
+
+
+class Cut(NamedTuple):
+    """Passages, the probability of each, and their neighbors."""
+
+    parts: list[Part]
+    probabilities: list[float]
+    links: list[Links]
+
+
+def to_cut(documents: Sequence[Document]) -> list[Node]:
+    """The documents as the core cuts them."""
+    return [
+        Node(document.page_content, document.metadata, place, None, document.metadata.get("source"))
+        for document, place in zip(documents, places_of(documents), strict=True)
+    ]
+
+
+def cut_documents(
+    ranker: PassageRanker,
+    question: str,
+    documents: Sequence[Document],
+    nodes: Sequence[Node],
+    priors: Sequence[float | None],
+) -> Cut:
+    """The passages that are worth ranking."""
+    ranked = ranker.rank(question, nodes, priors)
+    starts = [None if node.place is None else node.place.start for node in nodes]
+    parts = [Part(documents[p.node], p.start, p.end, p.path, starts[p.node]) for p in ranked.passages]
+    return Cut(parts, ranked.probabilities, ranked.links)
+
+
+def join(candidates: Sequence[Document]) -> list[Document]:
+    """The documents, those that touch in what they are cut from as one, with the best score; best first."""
+    passages = [c for c in candidates if isinstance(c, Candidate)]
+    if len(passages) < len(candidates):
+        return list(candidates)
+    parts = [passage._part for passage in passages]
+    groups = joined(
+        [(id(part.document), part.start, part.end) for part in parts],
+        [part.document.page_content for part in parts],
+    )
+    return [
+        Document(
+            **_fields(Part(*parts[g[0]][:2], parts[g[-1]].end, *parts[g[0]][3:]), passages[min(g)]._scored)
+        )
+        for g in groups
+    ]
+
+
+def _fields(part: Part, scored: Mapping[str, Any]) -> dict[str, Any]:
+    made = part.made()
+    metadata = {**copy.deepcopy(made.metadata), **scored}
+    return {"page_content": made.page_content, "id": made.id, "metadata": metadata}

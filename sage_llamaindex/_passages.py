@@ -1,0 +1,126 @@
+"""Passages as nodes of LlamaIndex's, which fusion, merging, citation and replacement leave as they are."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.schema import (
+    BaseNode,
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    TextNode,
+)
+
+from sage_core.passages import Node, joined
+from sage_core.ranking import Links
+from sage_core.ranking.passages import PassageRanker
+from sage_core.text.outline import PATH_KEY
+from sage_llamaindex._neighbors import neighbors_of, places_of
+from sage_llamaindex.node_parser import has_media
+
+NODE_KEY = "node_id"
+"""Metadata of a passage: the id of the node that it is cut from."""
+# Sentence windows: a postprocessor would put the longer text in the passage's place.
+_LONGER = frozenset({"window", "original_text"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a passage is of: ``text[start:end]`` of a node, which starts at ``offset`` in its document."""
+
+    node: BaseNode
+    start: int
+    end: int
+    path: str
+    offset: int | None
+
+    def made(self) -> BaseNode:
+        """The passage as a node, or the node itself if it is all of it."""
+        node = self.node
+        text = node.get_content(metadata_mode=MetadataMode.NONE)
+        if (self.start, self.end) == (0, len(text)) or not isinstance(node, TextNode):
+            return node
+        metadata = {k: copy.deepcopy(v) for k, v in node.metadata.items() if k not in _LONGER}
+        metadata |= {PATH_KEY: self.path} if self.path else {}
+        related = {NodeRelationship.SOURCE: node.source_node} if node.source_node is not None else {}
+        place = None if self.offset is None else (self.offset + self.start, self.offset + self.end)
+        # Made anew, not copied: a copy shares metadata with the node, and an index would take its vector.
+        return TextNode(
+            # The same for every question: retrievers drop what comes twice under one id.
+            id_=f"{node.node_id}-{self.start}-{self.end}",
+            text=text[self.start : self.end],
+            metadata={**metadata, NODE_KEY: node.node_id},
+            relationships=related,
+            start_char_idx=place and place[0],
+            end_char_idx=place and place[1],
+            excluded_embed_metadata_keys=[*node.excluded_embed_metadata_keys, NODE_KEY],
+            excluded_llm_metadata_keys=[*node.excluded_llm_metadata_keys, NODE_KEY],
+            metadata_separator=node.metadata_separator,
+            metadata_template=node.metadata_template,
+            text_template=node.text_template,
+            mimetype=node.mimetype,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Passages as nodes, each with its probability; their neighbors, and what each is of."""
+
+    nodes: list[NodeWithScore]
+    links: list[Links]
+    parts: tuple[Part, ...]
+
+
+def to_cut(nodes: Sequence[NodeWithScore]) -> list[Node]:
+    """The nodes as the core cuts them."""
+    plain = [n.node for n in nodes]
+    places, links = places_of(plain), neighbors_of(plain)
+    return [
+        Node(
+            node.get_content(metadata_mode=MetadataMode.NONE),
+            {k: v for k, v in node.metadata.items() if k not in _LONGER},
+            place,
+            link.previous,
+            node.ref_doc_id,
+            not isinstance(node, TextNode) or isinstance(node, ImageNode | IndexNode) or has_media(node),
+        )
+        for node, place, link in zip(plain, places, links, strict=True)
+    ]
+
+
+def cut_nodes(
+    ranker: PassageRanker,
+    question: str,
+    nodes: Sequence[NodeWithScore],
+    cores: Sequence[Node],
+    priors: Sequence[float | None],
+) -> Cut:
+    """The passages that are worth ranking."""
+    ranked = ranker.rank(question, cores, priors)
+    starts = [None if core.place is None else core.place.start for core in cores]
+    parts = tuple(Part(nodes[p.node].node, p.start, p.end, p.path, starts[p.node]) for p in ranked.passages)
+    made = [
+        NodeWithScore(node=part.made(), score=score)
+        for part, score in zip(parts, ranked.probabilities, strict=True)
+    ]
+    return Cut(made, ranked.links, parts)
+
+
+def join(nodes: Sequence[NodeWithScore], parts: Sequence[Part]) -> list[NodeWithScore]:
+    """The passages with those that touch in their node as one, which has the best score; best first."""
+    texts = [part.node.get_content(metadata_mode=MetadataMode.NONE) for part in parts]
+    found: list[NodeWithScore] = []
+    for group in joined([(p.node.node_id, p.start, p.end) for p in parts], texts):
+        first, last = parts[group[0]], parts[group[-1]]
+        node = nodes[group[0]].node
+        if len(group) > 1:
+            node = Part(first.node, first.start, last.end, first.path, first.offset).made()
+        scores: list[Any] = [nodes[i].score for i in group]
+        found.append(NodeWithScore(node=node, score=max((s for s in scores if s is not None), default=None)))
+    return found

@@ -1,0 +1,174 @@
+"""Nodes cut into passages: exact slices, always the same, no text twice where nodes overlap."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sage_core.passages import Node, Passage, PassageCutter, Place, joined
+from sage_core.ranking.passages import PASSAGES, PassageRanker
+
+SENTENCES = [
+    f"The {thing} of {place} is {state} in the month of {month}."
+    for place in ("Heron Pier", "the old mill", "Salt Jetty", "the north quay")
+    for thing, state, month in (
+        ("ferry", "painted", "May"),
+        ("lamp", "tested twice", "June"),
+        ("school", "closed", "August"),
+        ("market", "held on every Sunday", "September"),
+        ("museum", "free for children", "January"),
+    )
+]
+DOCUMENT = (
+    "\n\n".join(" ".join(SENTENCES[i : i + 5]) for i in range(0, 20, 5))
+    + "\n\n"
+    + "\n".join(f"- berth {n} costs {n * 7} pounds a week" for n in range(1, 40))
+)
+NOTICE = "Dogs must be kept on a lead at all times, and may not enter the water."
+
+
+def texts_of(nodes: list[Node], passages: list[Passage]) -> list[str]:
+    return [nodes[p.node].text[p.start : p.end] for p in passages]
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
+
+
+ANY = [
+    pytest.param(DOCUMENT, id="prose and a list"),
+    pytest.param("第一章。渡船は七時に出発します。" * 60, id="Japanese without white space"),
+    pytest.param("x" * 5_000, id="one word"),
+    pytest.param("def f():\n    return 1\n\n" * 120, id="code"),
+    pytest.param("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200, id="a table"),
+    pytest.param("\r\n\r\n".join(SENTENCES), id="CRLF"),
+    pytest.param("A sentence that is said often. " * 3_300, id="100,000 characters"),
+]
+
+
+@pytest.mark.parametrize("text", ANY)
+def test_passages_are_slices_in_order_and_lose_nothing(text: str):
+    [*passages] = PassageCutter().cut([Node(text)])
+    assert len(passages) > 1
+    assert all(a.end <= b.start for a, b in pairwise(passages))
+    assert letters("".join(texts_of([Node(text)], passages))) == letters(text)
+
+
+@given(st.text(max_size=400), st.integers(0, 30))
+@settings(max_examples=40, deadline=None)
+def test_no_text_breaks_it(text: str, repeats: int):
+    node = Node(text * repeats)
+    assert letters("".join(texts_of([node], PassageCutter().cut([node])))) == letters(node.text)
+
+
+@pytest.mark.parametrize(
+    "node", [Node(""), Node(" \n"), Node("It leaves at seven."), Node(DOCUMENT, whole=True)], ids=repr
+)
+def test_what_is_short_or_whole_is_one_passage(node: Node):
+    [passage] = PassageCutter().cut([node])
+    assert (passage.start, passage.end) == (0, len(node.text))
+
+
+# How much of the document is in both nodes, as its own text says.
+FIRST, SECOND = DOCUMENT[:900], DOCUMENT[620:]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param(
+            [Node(FIRST, place=Place("d", 0, 900)), Node(SECOND, place=Place("d", 620, len(DOCUMENT)))],
+            id="by place",
+        ),
+        pytest.param([Node(FIRST), Node(SECOND, previous=0)], id="by neighbors"),
+        pytest.param([Node(FIRST, source="d"), Node(SECOND, source="d")], id="by text found nowhere else"),
+    ],
+)
+def test_text_that_two_nodes_share_is_in_one_passage(nodes: list[Node]):
+    passages = PassageCutter().cut(nodes)
+    assert letters("".join(texts_of(nodes, passages))) == letters(DOCUMENT)
+    shared = [p for p in passages if p.node == 0 and p.start >= 620]
+    assert shared and all(p.holders == (0, 1) for p in shared)
+
+
+def test_a_node_within_another_adds_nothing():
+    nodes = [Node(DOCUMENT, place=Place("d", 0, len(DOCUMENT))), Node(FIRST, place=Place("d", 0, 900))]
+    passages = PassageCutter().cut(nodes)
+    assert {p.node for p in passages} == {0}
+    assert letters("".join(texts_of(nodes, passages))) == letters(DOCUMENT)
+
+
+def test_a_true_copy_stays():
+    # A notice at the end of one node and at the beginning of others: a copy under another heading.
+    nodes = [Node(f"{NOTICE}\n\n{' '.join(SENTENCES[i::5])}\n\n{NOTICE}", source="d") for i in range(3)]
+    passages = PassageCutter().cut(nodes)
+    assert letters("".join(texts_of(nodes, passages))) == letters("".join(node.text for node in nodes))
+
+
+def test_cuts_do_not_depend_on_the_nodes_beside():
+    alone = PassageCutter().cut([Node(DOCUMENT)])
+    among = PassageCutter().cut([Node(" ".join(SENTENCES)), Node(DOCUMENT)])
+    assert [p[1:3] for p in alone] == [p[1:3] for p in among if p.node == 1]
+
+
+def test_headings_come_from_text_and_metadata():
+    text = "\n\n".join(f"## Part {n}\n\n" + " ".join(SENTENCES) for n in (1, 2))
+    passages = PassageCutter().cut([Node(text, {"title": "Harbor", "header_path": "/Rules/"})])
+    assert passages[-1].header == "Harbor > Rules > Part 2"
+    assert passages[-1].path == "/Rules/Part 2/"
+
+
+def test_neighbors_are_known_across_nodes():
+    nodes = [
+        Node(FIRST, place=Place("d", 0, 900)),
+        Node(DOCUMENT[900:], place=Place("d", 900, len(DOCUMENT))),
+    ]
+    ranked = PassageRanker().rank("What does berth 4 cost?", nodes, [0.4, 0.6])
+    first_of_second = next(i for i, p in enumerate(ranked.passages) if p.node == 1)
+    assert ranked.links[first_of_second].previous == first_of_second - 1
+
+
+def test_a_node_is_cut_once_whatever_the_threads():
+    cutter, calls = PassageCutter(), []
+    segment = cutter._segmenter.segment
+
+    def counted(text: str):
+        calls.append(text)
+        return segment(text)
+
+    cutter._segmenter.segment = counted  # type: ignore[method-assign]
+    threads = [threading.Thread(target=cutter.cut, args=([Node(DOCUMENT)],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When is the museum of Salt Jetty free for children?", "museum of Salt Jetty"),
+        ("How much is a week in berth 23?", "berth 23 "),
+    ],
+)
+def test_the_passage_that_answers_is_the_best(question: str, answer: str):
+    node = Node(DOCUMENT)
+    ranked = PassageRanker().rank(question, [node, Node("Bees fly.")], [0.1, 0.1])
+    best = max(range(len(ranked.passages)), key=ranked.probabilities.__getitem__)
+    assert answer in texts_of([node, node], ranked.passages)[best]
+
+
+def test_a_question_embeds_a_bounded_number():
+    nodes = [Node(" ".join(f"{s} Note {n}." for s in SENTENCES * 4)) for n in range(40)]
+    assert len(PassageRanker().rank("Who paints the ferry?", nodes, [0.1] * 40).passages) == PASSAGES
+
+
+def test_touching_passages_are_one():
+    texts = [DOCUMENT] * 3
+    assert joined([("a", 10, 20), ("b", 0, 5), ("a", 0, 10)], texts) == [[2, 0], [1]]
+    assert joined([("a", 40, 50), ("a", 0, 10)], texts[:2]) == [[0], [1]]
