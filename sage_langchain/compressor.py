@@ -89,7 +89,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         ['a', 'b']
 
     Attributes:
-        passages: ``"auto"``: documents of more than 200 tokens are cut into passages, and those are ranked
+        passages: ``"auto"``: documents of more than 300 tokens are cut into passages, and those are ranked
             and returned; ``metadata["node_id"]`` is the id of what each is cut from. ``"off"``: whole ones.
         reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"none"``); or a
             LangChain `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor

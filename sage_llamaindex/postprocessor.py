@@ -160,7 +160,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     passages: Literal["auto", "off"] = Field(
         default="auto",
-        description="'auto': nodes of more than 200 tokens are cut into passages, and those are ranked and "
+        description="'auto': nodes of more than 300 tokens are cut into passages, and those are ranked and "
         "sent. 'off': whole nodes.",
     )
 

@@ -71,7 +71,7 @@ class SageRetriever(BaseRetriever):
             return plenty by itself, some 60.
         candidates: Chunks of the vector search that are ranked (paper: N). The keyword search gives up to
             half as many more.
-        passages: ``"auto"``: nodes of more than 200 tokens are cut into passages, and those are ranked and
+        passages: ``"auto"``: nodes of more than 300 tokens are cut into passages, and those are ranked and
             sent. ``"off"``: whole nodes.
         reranker: See `SageNodePostprocessor`.
         selection: How many nodes to keep.

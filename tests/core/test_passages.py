@@ -45,7 +45,7 @@ ANY = [
     pytest.param("x" * 5_000, id="one word"),
     pytest.param("def f():\n    return 1\n\n" * 120, id="code"),
     pytest.param("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200, id="a table"),
-    pytest.param("\r\n\r\n".join(SENTENCES), id="CRLF"),
+    pytest.param("\r\n\r\n".join(SENTENCES * 2), id="CRLF"),
     pytest.param("A sentence that is said often. " * 3_300, id="100,000 characters"),
 ]
 
@@ -89,7 +89,7 @@ FIRST, SECOND = DOCUMENT[:900], DOCUMENT[620:]
     ],
 )
 def test_text_that_two_nodes_share_is_in_one_passage(nodes: list[Node]):
-    passages = PassageCutter().cut(nodes)
+    passages = PassageCutter(longest_whole=100).cut(nodes)
     assert letters("".join(texts_of(nodes, passages))) == letters(DOCUMENT)
     shared = [p for p in passages if p.node == 0 and p.start >= 620]
     assert shared and all(p.holders == (0, 1) for p in shared)
