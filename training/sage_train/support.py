@@ -33,7 +33,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
 
 from sage_app.cli.options import path_argument, print_json
 from sage_core.verify.claims import split_claims
@@ -136,6 +135,8 @@ def fit_share(answers: Sequence[Answer], fitted: Rows) -> float:
         z = np.array([log_odds(a, fitted, share) for a in own])
         return float((weights * (np.logaddexp(0, z) - labels * z)).sum())
 
+    from scipy.optimize import minimize_scalar
+
     return float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
 
 
@@ -154,6 +155,8 @@ def balanced(answers: Sequence[Answer]) -> Rows:
 
 def fit(answers: Sequence[Answer]) -> Rows:
     """Coefficients of the counts and the rules, and the intercept."""
+    from scipy.optimize import minimize
+
     counts = len(PRIOR) - 1
     rows = np.concatenate([a.rows for a in answers])
     # The counts are one feature, their old sum: only its weight is fitted.
