@@ -241,6 +241,8 @@ def _overlaps(nodes: Sequence[Node]) -> Iterator[_Overlap]:
         for other in others:
             text = nodes[other].text
             length = 0 if other == i else _end_that_begins(text, node.text, _BESIDE if beside else _ANYWHERE)
+            if length == len(node.text) and other > i:
+                continue  # a copy of it, which is the one that is left out
             shared = node.text[:length]
             # A notice that stands in many places overlaps nothing.
             if length and (beside or sum(nodes[n].text.count(shared) for n in others) == 2):

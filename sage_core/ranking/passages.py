@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.passages import Node, Passage, PassageCutter
+from sage_core.ranking.candidates import distinct
 from sage_core.ranking.features import standardized
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.neighbors import Links, link
@@ -72,13 +73,15 @@ class PassageRanker:
         """
         chosen: list[int] = []
         characters = 0
-        for i in rank_order(priors):
+        # Of copies, as fusion gives them, the best; a quotation only if nobody else says it.
+        different = set(distinct([n.text for n in nodes], [None] * len(nodes), priors))
+        for i in (i for i in rank_order(priors) if i in different):
             if not chosen or characters + len(nodes[i].text) <= _CHARACTERS:
                 chosen.append(i)
                 characters += len(nodes[i].text)
         chosen.sort()
-        at = {i: n for n, i in enumerate(chosen)}
-        some = [_moved(nodes[i], at) for i in chosen]
+        at: dict[int | None, int] = {i: n for n, i in enumerate(chosen)}
+        some = [replace(nodes[i], previous=at.get(nodes[i].previous)) for i in chosen]
         passages = _SHARED.cutter.cut(some)
         standing = np.array([max(priors[chosen[n]] or 0.0 for n in p.holders) for p in passages])
         prior = _log_odds(standing)
@@ -128,13 +131,6 @@ class _Shared:
 
 
 _SHARED = _Shared()
-
-
-def _moved(node: Node, at: dict[int, int]) -> Node:
-    """The node with its neighbor's position among those that are left."""
-    if node.previous is None:
-        return node
-    return replace(node, previous=at.get(node.previous))
 
 
 def _read(question: str, texts: Sequence[str]) -> bool:

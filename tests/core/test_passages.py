@@ -95,6 +95,14 @@ def test_text_that_two_nodes_share_is_in_one_passage(nodes: list[Node]):
     assert shared and all(p.holders == (0, 1) for p in shared)
 
 
+@pytest.mark.parametrize("source", ["d", None])
+def test_of_equal_nodes_one_is_left(source: str | None):
+    nodes = [Node(DOCUMENT, source=source), Node("Bees fly."), Node(DOCUMENT, source=source)]
+    ranked = PassageRanker().rank("How much is berth 23?", nodes, [0.2, 0.1, 0.3])
+    assert {p.node for p in ranked.passages} == {1, 2}
+    assert letters(DOCUMENT) in letters("".join(texts_of(nodes, PassageCutter().cut(nodes))))
+
+
 def test_a_node_within_another_adds_nothing():
     nodes = [Node(DOCUMENT, place=Place("d", 0, len(DOCUMENT))), Node(FIRST, place=Place("d", 0, 900))]
     passages = PassageCutter().cut(nodes)
