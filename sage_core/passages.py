@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sage_core.segmentation import Segmenter
 from sage_core.text.cache import LRUCache
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Outline, header_of, join_path
+from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 
 LONGEST_WHOLE = 300
@@ -183,9 +184,10 @@ class PassageCutter:
         for i, node in enumerate(nodes):
             whole = _Piece(0, len(node.text), "", header_of(node.text, node.metadata, get_counter("bert")))
             for piece in pieces.get(i, (whole,)):
-                start = max(piece.start, repeated.get(i, 0))
-                if start > piece.start:  # the other node has the white space too
-                    start = piece.end - len(node.text[start : piece.end].lstrip())
+                start, known = piece.start, repeated.get(i, 0)
+                if start < known:  # from the first sentence that the other node has not whole
+                    sentences = split_sentences(node.text[start : piece.end])
+                    start = next((start + s.start for s in sentences if start + s.end > known), piece.end)
                 if start >= piece.end and node.text.strip():
                     continue
                 middle = (start + piece.end) // 2

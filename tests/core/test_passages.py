@@ -74,14 +74,15 @@ def test_what_is_short_or_whole_is_one_passage(node: Node):
 
 
 # How much of the document is in both nodes, as its own text says.
-FIRST, SECOND = DOCUMENT[:900], DOCUMENT[620:]
+LOW, HIGH = DOCUMENT.index("The ferry of the old mill"), DOCUMENT.index("The ferry of Salt Jetty") - 2
+FIRST, SECOND = DOCUMENT[:HIGH], DOCUMENT[LOW:]
 
 
 @pytest.mark.parametrize(
     "nodes",
     [
         pytest.param(
-            [Node(FIRST, place=Place("d", 0, 900)), Node(SECOND, place=Place("d", 620, len(DOCUMENT)))],
+            [Node(FIRST, place=Place("d", 0, HIGH)), Node(SECOND, place=Place("d", LOW, len(DOCUMENT)))],
             id="by place",
         ),
         pytest.param([Node(FIRST), Node(SECOND, previous=0)], id="by neighbors"),
@@ -91,7 +92,7 @@ FIRST, SECOND = DOCUMENT[:900], DOCUMENT[620:]
 def test_text_that_two_nodes_share_is_in_one_passage(nodes: list[Node]):
     passages = PassageCutter(longest_whole=100).cut(nodes)
     assert letters("".join(texts_of(nodes, passages))) == letters(DOCUMENT)
-    shared = [p for p in passages if p.node == 0 and p.start >= 620]
+    shared = [p for p in passages if p.node == 0 and p.start >= LOW]
     assert shared and all(p.holders == (0, 1) for p in shared)
 
 
@@ -103,8 +104,18 @@ def test_of_equal_nodes_one_is_left(source: str | None):
     assert letters(DOCUMENT) in letters("".join(texts_of(nodes, PassageCutter().cut(nodes))))
 
 
+def test_a_sentence_that_a_node_ends_in_is_whole_in_the_next():
+    torn = HIGH + len("\n\nThe ferry of Sa")
+    nodes = [
+        Node(DOCUMENT[:torn], place=Place("d", 0, torn)),
+        Node(SECOND, place=Place("d", LOW, len(DOCUMENT))),
+    ]
+    first = next(p for p in PassageCutter(longest_whole=100).cut(nodes) if p.node == 1)
+    assert SECOND[first.start :].startswith("The ferry of Salt Jetty is painted")
+
+
 def test_a_node_within_another_adds_nothing():
-    nodes = [Node(DOCUMENT, place=Place("d", 0, len(DOCUMENT))), Node(FIRST, place=Place("d", 0, 900))]
+    nodes = [Node(DOCUMENT, place=Place("d", 0, len(DOCUMENT))), Node(FIRST, place=Place("d", 0, HIGH))]
     passages = PassageCutter().cut(nodes)
     assert {p.node for p in passages} == {0}
     assert letters("".join(texts_of(nodes, passages))) == letters(DOCUMENT)
@@ -132,8 +143,8 @@ def test_headings_come_from_text_and_metadata():
 
 def test_neighbors_are_known_across_nodes():
     nodes = [
-        Node(FIRST, place=Place("d", 0, 900)),
-        Node(DOCUMENT[900:], place=Place("d", 900, len(DOCUMENT))),
+        Node(FIRST, place=Place("d", 0, HIGH)),
+        Node(DOCUMENT[HIGH:], place=Place("d", HIGH, len(DOCUMENT))),
     ]
     ranked = PassageRanker().rank("What does berth 4 cost?", nodes, [0.4, 0.6])
     first_of_second = next(i for i, p in enumerate(ranked.passages) if p.node == 1)
