@@ -27,7 +27,7 @@ PACKAGES = (
     (sage_langchain, "langchain"),
 )
 # A field of a pydantic class whose description the reference must show.
-DESCRIBED = {"llamaindex": "Keep two sentences together where P(same)", "langchain": "relevance_score"}
+DESCRIBED = {"llamaindex": "Most tokens to keep, in whole nodes and at least", "langchain": "relevance_score"}
 HREF = re.compile(r"\bhref=\"?([^\s\">]+)")
 LINK = re.compile(r"<a\b[^>]*\bhref=\"?([^\s\">]+)")
 NOT_LOADED = re.compile(r"rel=\"?(?:canonical|prev|next|edit)\b")
