@@ -295,7 +295,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     ) -> Cut | None:
         """The passages of the documents that stand best; None if all are short."""
         nodes, ranker = to_cut(documents), self._ranker()
-        if not query.strip() or not ranker.cuts(nodes):
+        if not ranker.cuts(query, nodes):
             return None
         texts, headed = texts_of(documents)
         scores = score_candidates(ranker.reranker, query, texts, known, headed=headed)

@@ -277,7 +277,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ) -> Cut | None:
         """The passages of the nodes that stand best; None if all nodes are short."""
         cores = to_cut(nodes)
-        if not question.strip() or not self._ranker.cuts(cores):
+        if not self._ranker.cuts(question, cores):
             return None
         texts, headed = _texts(nodes)
         scores = score_candidates(self._ranker.reranker, question, texts, known, headed=headed)

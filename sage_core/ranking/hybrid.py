@@ -58,8 +58,8 @@ class HybridReranker:
     Calibrated on development questions together with the neighbors that vouch (`sage_core.ranking.vouch`):
     after that a score is the probability that the chunk holds evidence. However similar a chunk is, its own
     probability stays below a ceiling: not every chunk that matches in every way holds evidence. A blank text
-    scores 0. Where words cannot be compared, as of a blank question or one in another language, no other
-    score is below `sage_core.selection.rules.EMPTY_BELOW`.
+    scores 0. Where words cannot be compared, as of a blank question or one in another language, the best
+    is not below `sage_core.selection.rules.EMPTY_BELOW`.
 
     Safe across threads; pickles without its cache.
 
@@ -137,9 +137,9 @@ class HybridReranker:
             model = self._calibration.with_scores
         firsts = np.cumsum([0, *sizes[:-1]])
         best = np.maximum.reduceat(model.probability(features), firsts)
-        if not _comparable(query, listed):
-            # Without common words a candidate is called irrelevant by nothing.
-            best = EMPTY_BELOW + (1 - EMPTY_BELOW) * best
+        if not comparable(query, listed) and 0 < best.max() < EMPTY_BELOW:
+            # Nothing is called irrelevant. In proportion: by what is added neighbors would vouch, all alike.
+            best *= EMPTY_BELOW / best.max()
         for i, value in zip(filled, best, strict=True):
             probabilities[i] = float(value)
         return probabilities
@@ -155,7 +155,7 @@ class HybridReranker:
         ]
 
 
-def _comparable(question: str, texts: Sequence[str]) -> bool:
+def comparable(question: str, texts: Sequence[str]) -> bool:
     """Whether words that are missing mean anything: the question has some, and not in another language."""
     sample = "\n".join(text[:_WINDOW] for text in texts[:_SAMPLE])
     # Of questions of three words or more in English, German and Spanish, small words show the language

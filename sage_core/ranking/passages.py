@@ -14,7 +14,7 @@ from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.passages import Node, Passage, PassageCutter
 from sage_core.ranking.candidates import distinct
 from sage_core.ranking.features import standardized
-from sage_core.ranking.hybrid import HybridReranker
+from sage_core.ranking.hybrid import HybridReranker, comparable
 from sage_core.ranking.neighbors import Links, link
 from sage_core.selection.scales import rank_order
 from sage_core.text.cache import LRUCache
@@ -59,9 +59,9 @@ class PassageRanker:
     def __init__(self, reranker: HybridReranker | None = None) -> None:
         self.reranker = reranker or HybridReranker()
 
-    def cuts(self, nodes: Sequence[Node]) -> bool:
-        """Whether any of these nodes is longer than one passage."""
-        return bool(_SHARED.cutter.longer(nodes))
+    def cuts(self, question: str, nodes: Sequence[Node]) -> bool:
+        """Whether any of these nodes is longer than one passage, and in the question's language."""
+        return comparable(question, [n.text for n in nodes]) and bool(_SHARED.cutter.longer(nodes))
 
     def rank(self, question: str, nodes: Sequence[Node], priors: Sequence[float | None]) -> RankedPassages:
         """The passages that are worth ranking, with their probabilities; neighbors have not vouched yet.

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
+from sage_core.ranking import (
+    Calibration,
+    HybridReranker,
+    Place,
+    ScoreAwareReranker,
+    SimilarityReranker,
+    link,
+    rank,
+    vouch,
+)
 from sage_core.ranking.calibration import Logistic
 from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import score_candidates
@@ -168,11 +177,20 @@ def test_a_question_in_another_language_is_denied_by_no_words():
     texts = ["The ferry leaves the island at seven.", "Bees live on the roof of the library.", " "]
     for question in ("Wann legt die Fähre von der Insel ab?", "渡轮几点离开?", "Why?"):
         scores = HybridReranker().score(question, texts, [0.5, 0.4, 0.1])
-        assert scores[0] > scores[1] >= EMPTY_BELOW and scores[2] == 0
+        assert scores[0] > scores[1] > scores[2] == 0 and scores[0] >= EMPTY_BELOW
     assert max(HybridReranker().score("What is the capital of Peru?", texts, [0.5, 0.4, 0.1])) < EMPTY_BELOW
     german = ["Die Fähre legt um sieben von der Insel ab.", "Die Bienen wohnen auf dem Dach und im Garten."]
     asked = "Wie heißt die Hauptstadt von Peru?"
     assert max(HybridReranker().score(asked, german, [0.5, 0.4])) < EMPTY_BELOW
+
+
+def test_neighbors_do_not_turn_the_order_of_a_search_in_another_language_around():
+    texts = [f"The bees of hive {i} fly out early in the morning." for i in range(8)]
+    found = [0.7, *(0.5 - i / 99 for i in range(7))]
+    scores = HybridReranker().score("मधुमक्खियाँ कब उड़ती हैं और कहाँ जाती हैं?", texts, found)
+    links = link([None, *(Place("a", 60 * i, 60 * i + 59) for i in range(7))])
+    lifted = vouch(scores, links, "probability")
+    assert max(range(8), key=lambda i: lifted[i] or 0.0) == 0
 
 
 HIVES = [f"Bees of hive {i} fly at {i}." for i in range(12)]
