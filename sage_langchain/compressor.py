@@ -269,9 +269,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return self._scored(documents, scores, question=query)
         known = yield from Compute(self._search_scores, documents, query)
         plain = [without_header(document) for document in documents]
-        cut = None
-        if self.passages == "auto":
-            cut = yield from Compute(self._cut, plain, query, known)
+        cut = yield from Compute(self._cut, plain, query, known)
         if cut is None:
             return self._scored(documents, (yield from self._scores(documents, query, known)), question=query)
         read = ScoreReading([*cut.probabilities], "probability", False)
@@ -294,12 +292,12 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
     ) -> Cut | None:
         """The passages of the documents that stand best; None if all are short."""
-        nodes, ranker = to_cut(documents), self._ranker()
-        if not ranker.cuts(query, nodes):
+        ranker, (texts, headed) = self._ranker(), texts_of(documents)
+        if self.passages == "off" or not ranker.cuts(query, texts):
             return None
-        texts, headed = texts_of(documents)
+        nodes = to_cut(documents)
         scores = score_candidates(ranker.reranker, query, texts, known, headed=headed)
-        links, about = link(places_of(documents)), [titled(d) for d in documents]
+        links, about = link([node.place for node in nodes]), [titled(d) for d in documents]
         priors = vouched(query, scores, "probability", links, about)
         return cut_documents(ranker, query, documents, nodes, priors)
 

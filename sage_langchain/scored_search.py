@@ -15,6 +15,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
+from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
@@ -272,11 +273,10 @@ def _within(search: Any, asearch: Any, query: str, arguments: Mapping[str, Any])
     while True:
         try:
             return (yield from Call(search, asearch, query, **{**arguments, "k": k}))
-        except NotImplementedError:
-            raise
-        except (RuntimeError, ValueError):
-            if k < 2:
+        except (RuntimeError, ValueError) as error:
+            if k < 2 or isinstance(error, NotImplementedError | InputError):
                 raise
+            logger.warning("the search for %d documents failed, half as many are asked for: %s", k, error)
             k //= 2
 
 

@@ -21,7 +21,7 @@ from sage_core.passages import Node, joined
 from sage_core.ranking import Links
 from sage_core.ranking.passages import PassageRanker
 from sage_core.text.outline import PATH_KEY
-from sage_llamaindex._neighbors import neighbors_of, places_of
+from sage_llamaindex._neighbors import places_of
 from sage_llamaindex.node_parser import has_media
 
 NODE_KEY = "node_id"
@@ -77,10 +77,9 @@ class Cut:
     parts: tuple[Part, ...]
 
 
-def to_cut(nodes: Sequence[NodeWithScore]) -> list[Node]:
+def to_cut(nodes: Sequence[NodeWithScore], links: Sequence[Links]) -> list[Node]:
     """The nodes as the core cuts them."""
     plain = [n.node for n in nodes]
-    places, links = places_of(plain), neighbors_of(plain)
     return [
         Node(
             node.get_content(metadata_mode=MetadataMode.NONE),
@@ -90,7 +89,7 @@ def to_cut(nodes: Sequence[NodeWithScore]) -> list[Node]:
             node.ref_doc_id,
             not isinstance(node, TextNode) or isinstance(node, ImageNode | IndexNode) or has_media(node),
         )
-        for node, place, link in zip(plain, places, links, strict=True)
+        for node, place, link in zip(plain, places_of(plain), links, strict=True)
     ]
 
 

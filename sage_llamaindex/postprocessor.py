@@ -165,7 +165,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     )
 
     _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
-    _ranker: PassageRanker = PrivateAttr(default_factory=PassageRanker)
+    _ranker: PassageRanker = PrivateAttr()
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
     _reported_few: bool = PrivateAttr(default=False)
@@ -243,11 +243,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         by_order = all(score is None for score in reading.scores)
         # A fused or sorted list without scores still has an order, which says much.
         known = scores_or_order(asked_or_not(reading.scores))
-        cut = (
-            (yield from Compute(self._cut, bundle.query_str, nodes, known))
-            if self.passages == "auto"
-            else None
-        )
+        cut = yield from Compute(self._cut, bundle.query_str, nodes, known)
         if cut is None:
             read = yield from self._scores(nodes, known, bundle)
             return replace(self._scored(nodes, read.scores, read.scale, bundle.query_str), by_order=by_order)
@@ -276,12 +272,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         self, question: str, nodes: Sequence[NodeWithScore], known: Sequence[float | None]
     ) -> Cut | None:
         """The passages of the nodes that stand best; None if all nodes are short."""
-        cores = to_cut(nodes)
-        if not self._ranker.cuts(question, cores):
-            return None
         texts, headed = _texts(nodes)
+        if self.passages == "off" or not self._ranker.cuts(question, texts):
+            return None
         scores = score_candidates(self._ranker.reranker, question, texts, known, headed=headed)
         links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
+        cores = to_cut(nodes, links)
         priors = vouched(question, scores, "probability", links, about)
         return cut_nodes(self._ranker, question, nodes, cores, priors)
 
@@ -384,10 +380,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _reading(self, nodes: Sequence[NodeWithScore], question: str) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
-        scores, texts = [n.score for n in nodes], _texts(nodes)[0]
+        scores = [n.score for n in nodes]
 
         def evidence(some: list[int]) -> list[float]:
-            return self._ranker.likeness(question, [texts[i] for i in some])
+            return self._ranker.likeness(question, _texts([nodes[i] for i in some])[0])
 
         if self.scale == "auto":
             found = standing(scores, evidence if question.strip() else None)

@@ -285,11 +285,14 @@ class SageRetriever(BaseRetriever):
         while True:
             try:
                 return (yield from Call(retriever.retrieve, retriever.aretrieve, bundle))
-            except (RuntimeError, ValueError):
-                if not isinstance(retriever, VectorIndexRetriever) or retriever.similarity_top_k < 2:
+            except (RuntimeError, ValueError) as error:
+                if not isinstance(retriever, VectorIndexRetriever) or isinstance(error, InputError):
                     raise
+                if (k := retriever.similarity_top_k) < 2:
+                    raise
+                logger.warning("the search for %d nodes failed, half as many are asked for: %s", k, error)
                 retriever = copy.copy(retriever)
-                retriever.similarity_top_k //= 2
+                retriever.similarity_top_k = k // 2
 
     def _embedded(self, bundle: QueryBundle) -> QueryBundle:
         """The question with its embedding, which is needed twice; the caller's bundle gets it too."""

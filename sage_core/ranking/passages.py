@@ -59,9 +59,9 @@ class PassageRanker:
     def __init__(self, reranker: HybridReranker | None = None) -> None:
         self.reranker = reranker or HybridReranker()
 
-    def cuts(self, question: str, nodes: Sequence[Node]) -> bool:
+    def cuts(self, question: str, texts: Sequence[str]) -> bool:
         """Whether any of these nodes is longer than one passage, and in the question's language."""
-        return comparable(question, [n.text for n in nodes]) and bool(_SHARED.cutter.longer(nodes))
+        return comparable(question, texts) and bool(_SHARED.cutter.longer([Node(text) for text in texts]))
 
     def rank(self, question: str, nodes: Sequence[Node], priors: Sequence[float | None]) -> RankedPassages:
         """The passages that are worth ranking, with their probabilities; neighbors have not vouched yet.
