@@ -1,6 +1,7 @@
 """Which way a list counts, and which offsets are places, in what real searches and splitters give."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from langchain_text_splitters import (
     RecursiveCharacterTextSplitter,
 )
 from llama_index.core import Document as LlamaDocument
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import (
     HierarchicalNodeParser,
@@ -24,10 +26,12 @@ from llama_index.core.node_parser import (
 )
 from llama_index.core.postprocessor import LongContextReorder, MetadataReplacementPostProcessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryResult
 
 from sage_langchain import SageCompressor
 from sage_langchain._places import places_of as places_of_documents
-from sage_llamaindex import SageNodePostprocessor
+from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
 from sage_llamaindex._neighbors import neighbors_of, places_of
 
 TEXTS = [
@@ -108,6 +112,12 @@ def test_a_place_of_a_node_is_true_or_none(parsers: list[Any], least: float) -> 
     places = [(n, p) for n, p in zip(nodes, places_of(nodes), strict=True) if p is not None]
     assert all(texts[p.document][p.start : p.end] == n.get_content(MetadataMode.NONE) for n, p in places)
     assert len(places) >= least * len(nodes)
+    # What a search gives is a few of them.
+    draws = random.Random(0)
+    for some in (draws.sample(nodes, 8) for _ in range(200)):
+        for node, place in zip(some, places_of(some), strict=True):
+            text = node.get_content(MetadataMode.NONE)
+            assert place is None or texts[place.document][place.start : place.end] == text
     links = neighbors_of(nodes)
     assert all(links[link.next].previous == i for i, link in enumerate(links) if link.next is not None)
     assert sum(link.next is not None for link in links) >= len(nodes) - 3 * len(documents) or least < 0.9
@@ -149,3 +159,25 @@ def test_an_offset_of_minus_one_is_no_place() -> None:
     splitter = CharacterTextSplitter("\n\n", chunk_size=120, chunk_overlap=0, add_start_index=True)
     pieces = splitter.split_documents([Document("\n\n\n\n".join(TEXTS * 3), metadata={"source": "s"})])
     assert -1 in [p.metadata["start_index"] for p in pieces] and not any(places_of_documents(pieces))
+
+
+class SmallStore(SimpleVectorStore):
+    """Fails, as hnswlib does, if more nodes are asked for than it holds."""
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        if query.similarity_top_k > len(self.data.embedding_dict):
+            raise RuntimeError("Cannot return the results in a contiguous 2D array")
+        return super().query(query, **kwargs)
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_store_that_holds_fewer_than_asked_for_answers(
+    awaited: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = StorageContext.from_defaults(vector_store=SmallStore())
+    nodes = [TextNode(text=text) for text in TEXTS]
+    retriever = SageRetriever.from_index(
+        VectorStoreIndex(nodes, storage_context=context, embed_model=MiniLMEmbedding())
+    )
+    found = asyncio.run(retriever.aretrieve(QUESTION)) if awaited else retriever.retrieve(QUESTION)
+    assert found[0].node.get_content() == TEXTS[0] and "half as many" in caplog.text
