@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
-from sage_core.passages import Node, joined
+from sage_core.passages import Node, Place, joined, proven_places
 from sage_core.ranking import Links
 from sage_core.ranking.passages import PassageRanker
-from sage_core.text.outline import PATH_KEY
-from sage_langchain._places import places_of
+from sage_core.text.outline import HEADER_KEY, PATH_KEY
 
 NODE_KEY = "node_id"
 """Metadata of a passage: the id of the document that it is cut from."""
@@ -67,6 +66,27 @@ class Cut(NamedTuple):
     parts: list[Part]
     probabilities: list[float]
     links: list[Links]
+
+
+def places_of(documents: Sequence[Document]) -> list[Place | None]:
+    """Where each document stands in the text that it was cut from, if that is proven; see `proven_places`.
+
+    Splitters copy the metadata of what they cut, a page or a section, to each piece. So pieces with equal
+    metadata count in the same text; scores and keys that a store adds do not count, for they differ.
+    """
+    frames, starts = [], []
+    for document in documents:
+        start = document.metadata.get("start_index")
+        # True is an int for Python, and no place in a text.
+        starts.append(start if isinstance(start, int) and not isinstance(start, bool) else None)
+        own = sorted(
+            (key, repr(value))
+            for key, value in document.metadata.items()
+            if key not in ("start_index", "end_index", HEADER_KEY)
+            if not isinstance(value, float) and not str(key).startswith("_")
+        )
+        frames.append(tuple(own) if document.metadata.get("source") is not None else None)
+    return proven_places(frames, starts, [document.page_content for document in documents])
 
 
 def to_cut(documents: Sequence[Document]) -> list[Node]:

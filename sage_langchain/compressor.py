@@ -50,8 +50,7 @@ from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
 from sage_core.text.outline import HEADER_KEY, header_of, take_header
 from sage_core.text.tokens import get_counter
-from sage_langchain._passages import Candidate, Cut, cut_documents, join, to_cut
-from sage_langchain._places import places_of
+from sage_langchain._passages import Candidate, Cut, cut_documents, join, places_of, to_cut
 from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)

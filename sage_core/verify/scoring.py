@@ -113,7 +113,7 @@ def _densest(words: Sequence[str], own: set[str], longest: int = _LONGEST_EVIDEN
 def support_features(
     text: str, own: Sequence[str], material: ParsedPassages, *, contradicted: bool, verbatim: bool
 ) -> list[float]:
-    """What counts and rules say of a claim: see ``sage_train.support``.
+    """The features of a claim, as the commands that fit their coefficients read them.
 
     Args:
         text: The claim.

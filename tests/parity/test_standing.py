@@ -30,7 +30,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryResult
 
 from sage_langchain import SageCompressor
-from sage_langchain._places import places_of as places_of_documents
+from sage_langchain._passages import places_of as places_of_documents
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
 from sage_llamaindex._neighbors import neighbors_of, places_of
 
