@@ -53,7 +53,8 @@ from sage_core.text.tokens import TokenCounter
 from sage_core.verify import Source
 from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._passages import join
-from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
+from sage_langchain._runnables import checked
+from sage_langchain.compressor import SCORE_KEY, Ranked, SageCompressor
 from sage_langchain.critic import Critic
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
@@ -133,35 +134,35 @@ class Session(Question[Document]):
 
     def _retrieving(self) -> Steps[None]:
         retriever: Runnable[Any, list[Document]] = self.parts.retriever
-        # Before the call: what is configured at run time may be another retriever than was built.
-        check_retriever(retriever, self.run_config)
         config = patch_config(self.run_config, run_name="retrieve_documents")
         # All candidates: the loop selects, in every round anew.
         documents = yield from Call(retriever.invoke, retriever.ainvoke, self.inputs, config, select=False)
+        if not isinstance(documents, Ranked):  # of a fallback, or an alternative: it is ranked here
+            compressor = SageCompressor()
+            ranked = yield from Compute(compressor.rank, checked(documents, retriever), self.text)
+            documents = compressor.ranked(ranked)
         yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
 
-    def _begin(self, documents: list[Document]) -> None:
-        source = ranking_source(self.parts.retriever, self.run_config, len(documents))
+    def _begin(self, documents: Ranked) -> None:
         self.candidates = documents
         self._names = source_names(
             (document.metadata.get(TITLE_KEY), document.metadata["source"])
             for document in documents
             if isinstance(document.metadata.get("source"), str)
         )
-        # Whose numbers these are is known from who wrote them, not from their range.
-        scores, scale = scores_of(documents), source.scale_of(documents)
         # As prompts show them, so that a candidate is counted as it is sent.
         self.texts = [self._text(document) for document in documents]
         sizes = self.parts.counter.count_many(self.texts)
-        config, profile = (
-            source.selecting(self.parts.feedback, documents),
-            getattr(self.parts.llm, "profile", None),
-        )
+        profile = getattr(self.parts.llm, "profile", None)
         window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
-        config = replace(config, selection=config.selection.within_window(window))
-        self.loop = FeedbackLoop(scores, scale, config, sizes=sizes, question=self.text)
+        config = replace(self.parts.feedback, selection=documents.selection.within_window(window))
+        self.loop = FeedbackLoop(self._scores, documents.scale, config, sizes=sizes, question=self.text)
         self._first = self.loop.first_selection
         self.load_check()
+
+    @property
+    def _scores(self) -> list[float | None]:
+        return [document.metadata[SCORE_KEY] for document in self.candidates]
 
     @property
     def _streams_final_answer(self) -> bool:
@@ -249,7 +250,7 @@ class Session(Question[Document]):
 
         # The loop has made the selection: this run is there to be seen in traces.
         runnable = RunnableLambda(run, name="sage_select")
-        about = {"round": self._number, "scores": scores_of(self.candidates)}
+        about = {"round": self._number, "scores": self._scores}
         return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
 
     def _about(self, selection: Selection) -> dict[str, object]:

@@ -30,10 +30,11 @@ from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
-from sage_langchain._ranking_source import as_sage_retriever, check_when_built
-from sage_langchain._runnables import CheckedModel, Instance, query_of
+from sage_langchain._runnables import CheckedModel, Instance, layers, query_of
 from sage_langchain._session import Parts, Session
+from sage_langchain.compressor import SageCompressor
 from sage_langchain.critic import Critic, CriticMethod
+from sage_langchain.retriever import SageRetriever
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
 Prompt = Annotated[BasePromptTemplate[Any], SkipValidation]
@@ -127,14 +128,13 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @field_validator("retriever", mode="before")
     @classmethod
     def _wrap(cls, value: Any) -> Any:
-        return as_sage_retriever(value)
+        return _as_sage_retriever(value)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         # Before any question is asked.
         if self.loop.selection != SelectionConfig():
             raise InputError("the selection of a loop is the retriever's: create_sage_chain takes selection=")
-        check_when_built(self.retriever)
         if self.critic_method == "structured":
             self._critic().check()
         for template in (self.prompt, self.document_prompt):
@@ -279,7 +279,7 @@ def create_sage_chain(
     _check_model(llm)
     return SageChain(
         llm=llm,
-        retriever=as_sage_retriever(retriever, selection, max_context_tokens),
+        retriever=_as_sage_retriever(retriever, selection, max_context_tokens),
         prompt=prompt,
         critic=critic,
         critic_method=critic_method,
@@ -287,6 +287,37 @@ def create_sage_chain(
         document_separator=document_separator,
         loop=loop,
     )
+
+
+def _as_sage_retriever(
+    value: Any, selection: SelectionConfig | None = None, max_context_tokens: int | None = None
+) -> Any:
+    """``value`` if a `SageRetriever` is in it, else a `SageRetriever` around it, which keeps so much.
+
+    Raises:
+        InputError: For a selection beside a `SageRetriever`, or for one with a compressor of others, whose
+        scores have no known scale.
+    """
+    inside = next((layer for layer, _ in layers(value, None) if isinstance(layer, SageRetriever)), None)
+    if inside is None:
+        compressor = SageCompressor(
+            selection=selection or SelectionConfig(), max_context_tokens=max_context_tokens
+        )
+        if isinstance(value, VectorStore):
+            return SageRetriever.from_vectorstore(value, base_compressor=compressor)
+        return SageRetriever(base_retriever=value, base_compressor=compressor)
+    if selection is not None or max_context_tokens is not None:
+        raise InputError(
+            "the retriever is a SageRetriever: say how to select in its compressor, "
+            "SageRetriever(base_compressor=SageCompressor(selection=...), ...)"
+        )
+    if not isinstance(inside.base_compressor, SageCompressor):
+        name = type(inside.base_compressor).__name__
+        raise InputError(
+            f"SageChain cannot tell the scale of the scores of {name}: use SageCompressor(reranker=...) in "
+            "its place, which takes compressors that write scores, and LangChain's cross-encoders"
+        )
+    return value
 
 
 def _inputs(value: Any) -> dict[str, Any]:

@@ -64,6 +64,20 @@ _POSITION = "_sage_position"
 _NOISE = 1e-6
 
 
+class Ranked(list[Document]):
+    """Candidates best first, and what they are to be selected by.
+
+    Attributes:
+        scale: What their scores are.
+        selection: How many to keep.
+    """
+
+    def __init__(self, documents: Sequence[Document], scale: Scale, selection: SelectionConfig) -> None:
+        super().__init__(documents)
+        self.scale = scale
+        self.selection = selection
+
+
 class SageCompressor(CheckedModel, BaseDocumentCompressor):
     """Reranks documents and keeps the best ones up to where the score falls off a cliff.
 
@@ -207,6 +221,15 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     def score_scale(self) -> Scale | None:
         """The scale of the scores that this compressor selects on; None if ``"auto"`` looks at them."""
         return declared_scale(self._said())
+
+    def ranked(self, documents: Sequence[Document], k: int | None = None) -> Ranked:
+        """All documents that `rank` gave, with what is to select of them; exactly ``k`` if given."""
+        # If this does not select, a loop is to keep them all too.
+        exact = k or self.top_n or (None if self.select else max(len(documents), 1))
+        selection = self.denying(documents).limits
+        if exact is not None:
+            selection = replace(selection, min_k=exact, max_k=exact)
+        return Ranked(documents, self.scale_of(documents), selection)
 
     def scale_of(self, ranked: Sequence[Document]) -> Scale:
         """The scale of the scores of these documents, which come from `rank`."""

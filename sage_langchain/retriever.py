@@ -298,9 +298,16 @@ class SageRetriever(CheckedModel, BaseRetriever):
         inner = inner_input(search, query, whole_input, config)
         kwargs = self._inner_kwargs(exact, kwargs)
         documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **kwargs)), search)
-        for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
+        compressor = self.base_compressor
+        if isinstance(compressor, SageCompressor) and isinstance(inner, Mapping):
+            compressor = compressor.never_empty()
+        for step in self._steps(compressor, query, exact, select) if documents else ():
             documents = yield from Call(step.invoke, step.ainvoke, documents, config)
-        return self._shown(documents) if select else documents
+        if not select:
+            return (
+                compressor.ranked(documents, exact) if isinstance(compressor, SageCompressor) else documents
+            )
+        return self._shown(documents)
 
     def _shown(self, documents: Sequence[Document]) -> list[Document]:
         shown = [*documents] if self.scores else self._without_scores(documents)
@@ -329,13 +336,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
         return {"k": exact, **kwargs} if exact > fetched else kwargs
 
     def _steps(
-        self, query: str, exact: int | None, select: bool, rewritten: bool
+        self, compressor: BaseDocumentCompressor, query: str, exact: int | None, select: bool
     ) -> list[RunnableLambda[Any, list[Document]]]:
         """What follows the search, each a run of its own in traces."""
-        compressor = self.base_compressor
         if not isinstance(compressor, SageCompressor):
             return [_foreign(compressor, query, exact)]
-        compressor = compressor.never_empty() if rewritten else compressor
 
         def rank(documents: list[Document], config: RunnableConfig) -> list[Document]:
             show_reranking(config, query, documents, ranked := compressor.rank(documents, query))

@@ -226,7 +226,7 @@ def test_somebody_else_s_compressor_must_rank_first():
             ]
 
     foreign = SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=Foreign())
-    with pytest.raises(InputError, match=r"Foreign.*score_key"):
+    with pytest.raises(InputError, match=r"Foreign.*reranker="):
         chain("a", retriever=foreign)
     selector = SageCompressor(
         score_key="relevance_score", selection=SelectionConfig(min_k=2, rule="gradient")
