@@ -16,7 +16,6 @@ from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFu
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
 from sage_app.pipeline.retriever import Retriever
 from sage_app.pipeline.settings import SageSettings, load_settings
-from sage_app.pipeline.tracing import note_retrieval, step
 from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
 from sage_core.embedding import Embedder, MiniLMEmbedder
@@ -253,10 +252,7 @@ class Sage:
 
     def _retrieving(self, question: str) -> Steps[Retrieval]:
         question = _checked_question(question)
-        with step("sage.retrieve", "RETRIEVER", question=question) as outputs:
-            retrieval = yield from Call(self._retriever.retrieve, self._retriever.aretrieve, question)
-            note_retrieval(retrieval, outputs)
-        return retrieval
+        return (yield from Call(self._retriever.retrieve, self._retriever.aretrieve, question))
 
     def ask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """Retrieve, answer, grade, and try again with other chunks where the grade says so.
@@ -278,18 +274,8 @@ class Sage:
 
     def _asking(self, question: str, options: Sequence[str] | None) -> Steps[Answer]:
         options = checked_options(options)
-        with step("sage.ask", question=question) as outputs:
-            retrieval = yield from Call(self.retrieve, self.aretrieve, question)
-            answer = yield from self._answering(retrieval, options)
-            result = answer.feedback
-            outputs.update(
-                answer=answer.text,
-                score=result.score,
-                stop_reason=result.stop_reason,
-                rounds=len(result.rounds),
-                usage=result.usage.to_dict(),
-            )
-        return answer
+        retrieval = yield from Call(self.retrieve, self.aretrieve, question)
+        return (yield from self._answering(retrieval, options))
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
@@ -364,7 +350,7 @@ class Sage:
 
 
 class _SageQuestion(Question[Candidate]):
-    """`Sage` at work for one question: what is sent of each selection, and the steps' traces."""
+    """`Sage` at work for one question: what is sent of each selection."""
 
     def __init__(
         self, sage: Sage, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool
@@ -402,30 +388,24 @@ class _SageQuestion(Question[Candidate]):
 
     def generate(self, selection: Selection) -> Steps[Answered]:
         """See `Question.generate`."""
-        reason, context = selection.reason, self.passages(selection)
-        about: dict[str, Any] = {"round": len(self._loop.rounds), "kept": selection.cut}
-        with step("sage.answer", question=self.text, **about, reason=reason, texts=context) as outputs:
-            answerer, completion = self._sage.answerer, ("", NO_USAGE)
-            if self._streamed and isinstance(answerer, StreamingAnswerer):
-                completion = yield from self._writing(answerer, context)
-            else:
-                asked = {"options": self._options, **self._places(selection)}
-                if self._able.relevance and self._retrieval.scale == "probability":
-                    scores, passages = (
-                        [candidate.score for candidate in self.candidates],
-                        self._retrieval.passages(selection),
-                    )
-                    asked["relevance"] = [max(scores[i] or 0.0 for i in p.members) for p in passages]
-                # An answerer without coroutines will do where nothing is awaited.
-                completion = yield from Call(
-                    lambda: answerer.generate(self.text, context, **asked),
-                    lambda: answerer.agenerate(self.text, context, **asked),
-                )
-                if self._streamed:
-                    yield from StreamedCall(partial(answer_pieces, iter(completion[:1])), None, lambda: None)
-            completion = without_reasoning(completion[0]), completion[1]
-            outputs.update(answer=completion[0], usage=completion[1].to_dict())
-        return completion
+        context = self.passages(selection)
+        answerer, completion = self._sage.answerer, ("", NO_USAGE)
+        if self._streamed and isinstance(answerer, StreamingAnswerer):
+            completion = yield from self._writing(answerer, context)
+        else:
+            asked = {"options": self._options, **self._places(selection)}
+            if self._able.relevance and self._retrieval.scale == "probability":
+                scores = [candidate.score for candidate in self.candidates]
+                passages = self._retrieval.passages(selection)
+                asked["relevance"] = [max(scores[i] or 0.0 for i in p.members) for p in passages]
+            # An answerer without coroutines will do where nothing is awaited.
+            completion = yield from Call(
+                lambda: answerer.generate(self.text, context, **asked),
+                lambda: answerer.agenerate(self.text, context, **asked),
+            )
+            if self._streamed:
+                yield from StreamedCall(partial(answer_pieces, iter(completion[:1])), None, lambda: None)
+        return without_reasoning(completion[0]), completion[1]
 
     def _writing(
         self, answerer: StreamingAnswerer, context: Sequence[str]
@@ -461,14 +441,11 @@ class _SageQuestion(Question[Candidate]):
         """See `Question.judge`."""
         answerer, context = self._sage.answerer, self.passages(selection)
         asked = {"options": self._options, **self._places(selection)}
-        with step("sage.critic", "EVALUATOR", round=len(self._loop.rounds), answer=answer) as outputs:
-            verdict, usage = yield from Call(
-                lambda: answerer.judge(self.text, context, answer, **asked),
-                lambda: answerer.ajudge(self.text, context, answer, **asked),
-            )
-            verdict = yield from self.reviewed(verdict, selection, answer)
-            outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
-        return verdict, usage
+        verdict, usage = yield from Call(
+            lambda: answerer.judge(self.text, context, answer, **asked),
+            lambda: answerer.ajudge(self.text, context, answer, **asked),
+        )
+        return (yield from self.reviewed(verdict, selection, answer)), usage
 
     def _places(self, selection: Selection) -> dict[str, Any]:
         return {"places": self._retrieval.places(selection)} if self._able.places else {}

@@ -23,8 +23,6 @@ SCALE_WORDS: dict[Scale, str] = {
     "cosine": "cosine",
     "unbounded": "score",
 }
-# On a scale of ratios, a spread beyond this hides the cliff at the foot of a linear axis.
-_LOG_SPREAD = 20
 _LARGEST = 1e300
 # Pictures are drawn at this width and scale with the page; text stays legible from 340 to 640 pixels.
 _WIDTH = 480
@@ -57,8 +55,6 @@ def score_curve_svg(
     drawn = [None if s is None else min(max(s, -_LARGEST), _LARGEST) for s in usable_scores(scores)]
     values = [drawn[i] for i in order]
     known = [v for v in values if v is not None]
-    log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
-    positive = [v for v in known if v > 0]
     indices = set(selection.indices)
     selected = [i in indices for i in order]
     caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
@@ -66,12 +62,12 @@ def score_curve_svg(
     top = 8 + _LINE * (len(caption) + len(lines)) + 6
     bottom = top + 190
     x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, _WIDTH - _RIGHT)
-    y = value_axis(positive if log else known, bottom, top, log=log, zero=scale != "logit")
+    y = value_axis(known, bottom, top, zero=scale != "logit")
     plot = _Plot(x, y, top, bottom)
     parts = [
         tag("rect", class_="bg", width="100%", height="100%"),
         *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
-        *_grid(plot, len(order), f"{SCALE_WORDS[scale]}{', log scale' if log else ''}"),
+        *_grid(plot, len(order), SCALE_WORDS[scale]),
         *_area(plot, values, selected),
         *_marks(plot, lines, 8 + _LINE * len(caption)),
         *_dots(plot, values, [scores[i] for i in order], selected),
@@ -107,18 +103,8 @@ class _Plot(NamedTuple):
     bottom: float
 
     def at(self, value: float | None) -> float:
-        """Height of a score on the picture; what has none, or none on a log axis, lies at the foot."""
-        if value is None or (self.y.log and value <= 0):
-            return self.bottom
-        return self.y(value)
-
-
-def _spread(values: Sequence[float]) -> float:
-    """The best divided by the least that is above 0; 0 where one of them is below 0."""
-    positive = [v for v in values if v > 0]
-    if not positive or min(values) < 0:
-        return 0.0
-    return max(positive) / min(positive)
+        """Height of a score on the picture; what has none lies at the foot."""
+        return self.bottom if value is None else self.y(value)
 
 
 def _caption(selection: Selection) -> str:
@@ -222,7 +208,7 @@ def boundary_curve_svg(
 ) -> str:
     """P(same) along the text: joints hollow, cuts filled, the threshold as a line; an SVG that stands alone.
 
-    Of more than 400 places only the range is drawn, and the cuts as a rug at the foot.
+    Of more than 400 places the cuts are drawn as a rug at the foot.
     """
     starts = {span.start for span in spans}
     end = max([b.position for b in boundaries] + [s.end for s in spans] + [1])
@@ -240,37 +226,24 @@ def boundary_curve_svg(
         at = y(threshold)
         parts.append(_level(x, at, "other"))
         parts.append(_words(f"threshold {threshold:g}", "other-label", x.end, at - 5, "end"))
-    draw = _boundary_dots if len(boundaries) <= _MOST_DOTS else _strokes
-    parts += draw(x, y, boundaries, starts)
+    parts += _boundary_marks(x, y, boundaries, starts)
     what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
     how = f"{cuts} of them were cut; the text has {len(spans)} chunks."
     return _svg(bottom + _BOTTOM, what, how, parts)
 
 
-def _boundary_dots(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
-    """One dot for each place."""
+def _boundary_marks(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """A line, and a dot for each place while there is room; else the cuts as a rug at the foot."""
     points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
     yield tag("polyline", class_="line", points=points)
-    radius = 4.5 if len(boundaries) <= x.end / 14 else 2.5
+    if len(boundaries) > _MOST_DOTS:
+        cuts = sorted({round(x(b.position)) for b in boundaries if b.position in starts})
+        yield tag("path", class_="rug", d="".join(f"M{at},{y.start - 8:.1f}v8" for at in cuts))
+        return
     for b in boundaries:
         cut = b.position in starts
         words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
-        yield _dot("dot cut" if cut else "dot", x(b.position), y(b.probability), radius, words)
-
-
-def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
-    """More places than there is room for: their range in every two pixels, the cuts as a rug below."""
-    columns: dict[int, list[float]] = {}
-    cuts: set[int] = set()
-    for b in boundaries:
-        column = 2 * int(x(b.position) / 2)
-        columns.setdefault(column, []).append(y(b.probability))
-        if b.position in starts:
-            cuts.add(column)
-    ranges = "".join(f"M{c},{min(v) - 1:.1f}V{max(v) + 1:.1f}" for c, v in columns.items())
-    rug = "".join(f"M{c},{y.start - 8:.1f}v8" for c in sorted(cuts))
-    yield tag("path", class_="line", d=ranges)
-    yield tag("path", class_="rug", d=rug)
+        yield _dot("dot cut" if cut else "dot", x(b.position), y(b.probability), 3.0, words)
 
 
 def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
@@ -285,28 +258,21 @@ def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Maps ``low..high`` onto pixels ``start..end``; with ``log``, equal ratios are equally far apart."""
+    """Maps ``low..high`` onto pixels ``start..end``."""
 
     low: float
     high: float
     start: float
     end: float
-    log: bool = False
 
     def __call__(self, value: float) -> float:
         """The pixel of a value; values beyond the ends lie on the end."""
         value = min(max(value, self.low), self.high)
-        if self.log:
-            low = math.log(self.low)  # a quotient could overflow
-            share = (math.log(value) - low) / (math.log(self.high) - low)
-        else:
-            share = value / (self.high - self.low) - self.low / (self.high - self.low)
+        share = value / (self.high - self.low) - self.low / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
         """Round values within the axis, ``most`` or a few more of them."""
-        if self.log:
-            return _decades(self.low, self.high)
         rough = (self.high - self.low) / most
         size = 10.0 ** math.floor(math.log10(rough))
         step = size * next(s for s in _STEPS if s * size >= rough * 0.999)
@@ -315,26 +281,15 @@ class Axis:
         return [i * step for i in range(first, last + 1)]
 
 
-def value_axis(values: Sequence[float], start: float, end: float, *, log: bool, zero: bool) -> Axis:
+def value_axis(values: Sequence[float], start: float, end: float, *, zero: bool) -> Axis:
     """An axis that holds all of ``values``, with room above; with ``zero``, a linear axis shows 0."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    if log:
-        return Axis(low / 1.3, high * 1.3, start, end, log=True)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     room = (high - low) * 0.06
     if not room > abs(high) * 1e-9:  # one value, or all the same
         room = abs(high) * 0.1 or 0.5
     return Axis(low if zero and low == 0 else low - room, high + room, start, end)
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten, and 2 and 5 between them where there are few decades."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    factors = (1, 2, 5) if last - first <= 3 else (1,)
-    every = max(1, (last - first) // 8)
-    values = [f * 10.0**p for p in range(first, last + 1, every) for f in factors]
-    return [v for v in values if low <= v <= high]
 
 
 def tick_text(value: float) -> str:

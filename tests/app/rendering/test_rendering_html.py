@@ -328,7 +328,7 @@ def test_figure_8_is_cut_after_the_ninth():
     heights = [float(dot.get("cy")) for dot in dots]
     assert heights == sorted(heights)
     text = " ".join(svg.itertext())
-    assert "log scale" in text and chosen.reason in text and "fixed k = 10" in text
+    assert chosen.reason in text and "fixed k = 10" in text
 
 
 def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
@@ -354,7 +354,7 @@ def test_any_scores_give_a_picture_within_its_frame(scores, scale):
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9), st.booleans())
 def test_ticks_lie_on_the_axis(values, zero):
-    axis = value_axis(values, 200, 10, log=False, zero=zero)
+    axis = value_axis(values, 200, 10, zero=zero)
     assert all(
         axis.low * (1 + 1e-9) - 1e-300 <= t or math.isclose(t, axis.low, rel_tol=1e-6) for t in axis.ticks()
     )
