@@ -7,12 +7,9 @@
     python benchmarks/judge.py --peers        # what else can be had without an LLM, on the same pairs
     python benchmarks/judge.py --board PATH   # LLM-AggreFact (a .jsonl or .csv file) or RAGTruth (its folder)
 
-Answerability: 300 questions with a passage that answers them (clapnq_dev) and 300 with one that does not
-(clapnq_unanswerable); nothing of these was trained or fitted on. Support: claims of wice_dev against their
-cited page; half of the pages were fitted on, the other half is shown by itself. Beside it, the share of the
-stems of question or claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of
-all-MiniLM-L6-v2 (of a claim, to the best of the eight sentences that share most with it), and the hybrid
-reranker, which was calibrated on these very questions among others.
+Support: claims of wice_dev against their cited page; half of the pages were fitted on, the other half is
+shown by itself. Beside it, the share of the stems of the claim. Peers: the longest common run of words (as
+ROUGE-L's recall), and the cosine of all-MiniLM-L6-v2 to the best of the eight sentences nearest by words.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core import HybridReranker, MiniLMEmbedder
+from sage_core import MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.text.keywords import stem_list
 from sage_core.text.sentences import split_sentences
@@ -113,40 +110,6 @@ def closest(embedder: MiniLMEmbedder, claim: str, evidence: Sequence[str]) -> fl
     if not sentences:
         return 0.0
     return float((embedder.embed_documents(sentences) @ embedder.embed_query(claim)).max())
-
-
-def answerability_peers(pairs: Sequence[tuple[str, str, bool]]) -> None:
-    """Print the AUROC of others on the same questions."""
-    labels = [label for _, _, label in pairs]
-    cosine, hybrid = MiniLMEmbedder(), HybridReranker()
-    rows: dict[str, list[float]] = {
-        "longest common run": [common_run(q, p) for q, p, _ in pairs],
-        "cosine of all-MiniLM": [
-            float(cosine.embed_documents([p])[0] @ cosine.embed_query(q)) for q, p, _ in pairs
-        ],
-        "hybrid, by words": [hybrid.score(q, [p])[0] for q, p, _ in pairs],
-    }
-    for name, scores in rows.items():
-        print(f"  {name}: {with_interval(labels, scores)}")
-
-
-def answerability(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
-    """Print AUROC, the rate of answers at 89% abstention, and calibration."""
-    texts = {d["doc_id"]: d["text"] for d in read(data, "clapnq_dev_docs")}
-    pairs = [(q["question"], texts[q["doc_id"]], True) for q in read(data, "clapnq_dev_questions")[:limit]]
-    pairs += [(q["question"], q["passage"], False) for q in read(data, "clapnq_unanswerable")[:limit]]
-    labels = [label for _, _, label in pairs]
-    found = [judge.answerable(question, [passage]) for question, passage, _ in pairs]
-    scores = [p if p is not None else 0.5 for p in found]
-    wrong = [s for s, label in zip(scores, labels, strict=True) if not label]
-    threshold = float(np.quantile(wrong, 0.89))
-    rate = np.mean([s > threshold for s, label in zip(scores, labels, strict=True) if label])
-    print(f"answerable, ClapNQ, n = {len(pairs)}: AUROC {with_interval(labels, scores)}")
-    print(f"  shared stems: {with_interval(labels, [share(q, p) for q, p, _ in pairs])}")
-    if peers:
-        answerability_peers(pairs)
-    print(f"  answered at 89% abstention: {rate:.1%}, threshold {threshold:.2f}")
-    print(f"  calibration error {calibration_error(labels, scores):.3f}; unsure of {found.count(None)}")
 
 
 def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
@@ -312,7 +275,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--words", action="store_true", help="without the model")
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
-    parser.add_argument("--support", action="store_true", help="support only, which needs no model")
     parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
     parser.add_argument("--board", type=Path, help="LLM-AggreFact's file or RAGTruth's folder, only")
     parser.add_argument("--time", action="store_true", help="the time only")
@@ -328,12 +290,8 @@ def main() -> None:
     if arguments.time:
         seconds(judge, arguments.data, 40)
         return
-    if not arguments.support:
-        answerability(judge, arguments.data, arguments.limit, arguments.peers)
     claims(judge, arguments.data, arguments.limit, arguments.peers)
     graded(judge, arguments.data, arguments.limit)
-    if arguments.support:
-        return
     seconds(judge, arguments.data)
 
 

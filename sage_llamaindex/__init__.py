@@ -13,7 +13,7 @@ from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
-    from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
+    from sage_llamaindex.evaluator import LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
     from sage_llamaindex.inspection import ainspect, inspect
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sage_llamaindex.retriever import SageRetriever
 
 __all__ = [
-    "LocalContextRelevancyEvaluator",
     "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
     "SageFeedbackEvent",
@@ -41,7 +40,7 @@ __all__ = [
 
 _HOMES = {
     "embedding": "MiniLMEmbedding",
-    "evaluator": "LocalContextRelevancyEvaluator LocalFaithfulnessEvaluator",
+    "evaluator": "LocalFaithfulnessEvaluator",
     "events": "SageFeedbackEvent",
     "grounded": "SageGroundedEngine verdict_of",
     "inspection": "ainspect inspect",

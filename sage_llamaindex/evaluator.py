@@ -1,9 +1,8 @@
-"""LlamaIndex evaluators that need no LLM: the local judge as faithfulness and as context relevancy."""
+"""A LlamaIndex evaluator that needs no LLM: the local judge as faithfulness."""
 
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,55 +14,7 @@ from sage_core.errors import InputError
 from sage_core.verify import LocalJudge, shared_judge, support
 
 
-class _LocalEvaluator(BaseEvaluator):
-    """What both share: a judge, a threshold, and no prompts."""
-
-    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5) -> None:
-        self.judge = judge or shared_judge()
-        self.threshold = check_float("threshold", threshold, minimum=0, maximum=1)
-
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
-        """Evaluate one query with its contexts, and its response where that is looked at.
-
-        Raises:
-            InputError: Where one that is looked at is missing.
-        """
-        # Computation of some 50 ms: evaluators are run many at a time in one event loop.
-        score, feedback = await asyncio.to_thread(self._judged, query, response, contexts)
-        return EvaluationResult(
-            query=query,
-            response=response,
-            contexts=list(contexts or ()),
-            passing=None if score is None else score >= self.threshold,
-            score=score,
-            feedback=feedback,
-            invalid_result=score is None,
-            invalid_reason="the local judge is unsure: not English, too long, or no claim"
-            if score is None
-            else None,
-        )
-
-    @abstractmethod
-    def _judged(
-        self, query: str | None, response: str | None, contexts: Sequence[str] | None
-    ) -> tuple[float | None, str]:
-        """The probability, None if the judge is unsure, and what there is to say of it."""
-
-    def _get_prompts(self) -> PromptDictType:
-        return {}
-
-    def _update_prompts(self, prompts: PromptDictType) -> None:
-        if prompts:
-            raise InputError("the local judge has no prompts")
-
-
-class LocalFaithfulnessEvaluator(_LocalEvaluator):
+class LocalFaithfulnessEvaluator(BaseEvaluator):
     """Whether the contexts support the response, by `sage_core.verify.LocalJudge`; no LLM call.
 
     ``score`` is the calibrated probability, ``feedback`` has one line a claim. Where the judge is unsure the
@@ -84,6 +35,37 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
         InputError: For a threshold out of its range.
     """
 
+    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5) -> None:
+        self.judge = judge or shared_judge()
+        self.threshold = check_float("threshold", threshold, minimum=0, maximum=1)
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Evaluate one response with its contexts.
+
+        Raises:
+            InputError: If one of these two is missing.
+        """
+        # Computation of some 50 ms: evaluators are run many at a time in one event loop.
+        score, feedback = await asyncio.to_thread(self._judged, query, response, contexts)
+        return EvaluationResult(
+            query=query,
+            response=response,
+            contexts=list(contexts or ()),
+            passing=None if score is None else score >= self.threshold,
+            score=score,
+            feedback=feedback,
+            invalid_result=score is None,
+            invalid_reason="the local judge is unsure: not English, too long, or no claim"
+            if score is None
+            else None,
+        )
+
     def _judged(
         self, query: str | None, response: str | None, contexts: Sequence[str] | None
     ) -> tuple[float | None, str]:
@@ -97,30 +79,9 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
         ]
         return score, "\n".join(lines)
 
+    def _get_prompts(self) -> PromptDictType:
+        return {}
 
-class LocalContextRelevancyEvaluator(_LocalEvaluator):
-    """Whether the contexts hold an answer to the query, by `sage_core.verify.LocalJudge`; no LLM call.
-
-    Examples:
-        >>> from sage_core.verify import LocalJudge
-        >>> evaluator = LocalContextRelevancyEvaluator(LocalJudge(model=False))
-        >>> evaluator.evaluate("When was the bridge opened?", contexts=["Seals sleep on rocks."]).passing
-        False
-
-    Args:
-        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
-        threshold: Least probability that passes.
-
-    Raises:
-        InputError: For a threshold out of its range.
-    """
-
-    def _judged(
-        self, query: str | None, response: str | None, contexts: Sequence[str] | None
-    ) -> tuple[float | None, str]:
-        if query is None or contexts is None:
-            raise InputError("context relevancy needs a query and contexts")
-        located = self.judge.locate(query, list(contexts))
-        if located is None:
-            return self.judge.answerable(query, list(contexts)), ""
-        return located.probability, f"likeliest answer, in context {located.passage + 1}: {located.quote}"
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        if prompts:
+            raise InputError("the local judge has no prompts")

@@ -376,10 +376,10 @@ def choose_reader(experiment: Experiment, asked: Asked) -> Iterator[Reader]:
 
         if not asked.model:
             raise InputError("--reader local needs --model: the name or folder of a reading model")
-        local = LocalReader(asked.model, critic=ExtractiveAnswerer(judge=False))
+        local = LocalReader(asked.model, critic=ExtractiveAnswerer())
         yield readers.Reader(readers.LOCAL, local, judge=judge)
     elif kind == "extractive":
-        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(judge=False), judge=judge)
+        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(), judge=judge)
     elif kind == "none":
         yield readers.Reader(readers.NO_ANSWERER, readers.NoReader())
     else:

@@ -100,7 +100,7 @@ def run_experiment(
 
     found = load_experiment(experiment) if isinstance(experiment, str) else experiment
     embedder = embedder if embedder is not None else MiniLMEmbedder()
-    who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveAnswerer(judge=False))
+    who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveAnswerer())
     planned = plan(found, who, embedder, options if options is not None else RunOptions())
     execute(planned, progress=progress)
     write_report(planned.folder)

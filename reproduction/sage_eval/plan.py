@@ -285,7 +285,7 @@ class MethodMaker:
         model = wanted.get("model") if isinstance(wanted, Mapping) else given.get(row.name)
         if not model:
             raise InputError(f"needs a {wanted} reader of its own: --row-reader '{row.name}=MODEL'")
-        return LocalReader(str(model), critic=ExtractiveAnswerer(judge=False))
+        return LocalReader(str(model), critic=ExtractiveAnswerer())
 
 
 def _openai_specs(spec: object) -> list[dict[str, object]]:

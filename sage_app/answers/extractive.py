@@ -6,16 +6,15 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sage_app.answers.answerers import Capabilities
-from sage_core._checks import check_part, checked_options
+from sage_core._checks import checked_options
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import is_abstention, option_letter, phrases_for
+from sage_core.llm.prompting import is_abstention, option_letter, phrases_for, shows_passages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.keywords import question_words, says_something, stems
 from sage_core.text.sentences import read_sentences
-from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import idf_weights
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
@@ -75,43 +74,21 @@ class ExtractiveAnswerer:
     """Shows the three best passages, the sentence of each that comes closest to an answer in bold; no LLM.
 
     It says nothing of its own, so it never says that the documents do not hold the answer: whoever reads sees
-    that. A `LocalJudge` chooses the sentence; without one, and of texts that are not English, it is the one
-    that shares most of the question's words, by their rarity. The grade is the judge's probability that the
-    passages answer, or the share of the question's words that is shown.
+    that. The sentence shares most of the question's words, by their rarity. The grade is the share of the
+    question's words that is shown.
 
     Examples:
         >>> context = ["Seals sleep. The ferry leaves at seven."]
-        >>> print(ExtractiveAnswerer(judge=False).generate("When does the ferry leave?", context)[0])
+        >>> print(ExtractiveAnswerer().generate("When does the ferry leave?", context)[0])
         Closest to an answer:
         <BLANKLINE>
         1. Seals sleep. **The ferry leaves at seven.**
-
-    Args:
-        judge: A `LocalJudge`; None for the one that all answerers of the process share, if its model can be
-            had. False counts words.
-
-    Raises:
-        InputError: For something else than a judge.
     """
 
     label = "extractive, no LLM"
 
     # It reads passages as they stand, so that what it shows is in them.
     capabilities = Capabilities(headings=False, places=True, relevance=True, grades_abstentions=True)
-
-    def __init__(self, *, judge: LocalJudge | Literal[False] | None = None) -> None:
-        if judge is not False:
-            check_part("judge", judge, ("locate", "answerable"), "LocalJudge()")
-        self._judge = judge
-
-    @property
-    def local_judge(self) -> LocalJudge | None:
-        """The judge that chooses and grades; None if words are counted."""
-        if self._judge is False:
-            return None
-        if self._judge is None:
-            self._judge = shared_judge()
-        return self._judge
 
     def generate(
         self,
@@ -141,22 +118,10 @@ class ExtractiveAnswerer:
         shown = [f"{phrases_for(question).closest}:"]
         for i in list(order)[:_SHOWN_PASSAGES]:
             place = f"({places[i]}) " if places else ""
-            text, sentence = plain_text(context[i]), plain_text(self._closest(question, context[i], weights))
+            text, sentence = plain_text(context[i]), plain_text(_closest(context[i], weights))
             marked = text.replace(sentence, f"**{sentence}**", 1) if sentence else text
             shown.append(f"{len(shown)}. {place}{marked}")
         return "\n\n".join(shown), NO_USAGE
-
-    def _closest(self, question: str, passage: str, weights: Mapping[str, float]) -> str:
-        """The sentence of a passage that comes closest to an answer; empty if none shares a word."""
-        judge = self.local_judge
-        if judge is not None and (located := judge.locate(question, [passage])) is not None:
-            return located.sentence.of(passage)
-        best = max(
-            (s for s in sentences_of([passage]) if not s.heading),
-            key=lambda s: share(weights, s.words),
-            default=None,
-        )
-        return best.text if best is not None and share(weights, best.words) else ""
 
     def judge(
         self,
@@ -167,28 +132,24 @@ class ExtractiveAnswerer:
         options: Sequence[str] | None = None,
         places: Sequence[str] | None = None,
     ) -> tuple[Verdict, TokenUsage]:
-        """How likely the passages answer, by the judge; for options and without one, by a count of words.
+        """1 plus 9 times the weighted share of the question's words in the answer.
 
-        The count is 1 plus 9 times the weighted share of the question's words in the answer. More context is
-        asked for if there is no answer, or if words of the question stand nowhere in the passages.
+        More context is asked for if words of the question are in no passage. Passages that were shown would
+        only be shown again.
         """
-        judge = self.local_judge if not options else None
-        if judge is not None and (likely := judge.answerable(question, context)) is not None:
-            # Another round would show the same passages first.
-            reason = f"P(the passages answer the question) = {likely:.2f}"
-            score = 1 + round(9 * likely, 1)
-            return Verdict(score, 0, source=judge.name, reason=reason, probability=likely), NO_USAGE
-        sentences = sentences_of(context)
+        sentences, again = sentences_of(context), int(not shows_passages(answer))
         weights = weights_among(question_words(question), sentences)
         if is_abstention(answer) or not weights:
-            return Verdict(1, 1, source="heuristic", reason="nothing in the passages matches"), NO_USAGE
+            reason = "nothing in the passages matches"
+            return Verdict(1, again, source="heuristic", reason=reason), NO_USAGE
         held = share(weights, stems(answer))
         absent = sorted(set(weights) - all_words(sentences))
         reason = f"the quoted text holds {held:.0%} of the question's words, weighted by rarity"
         if absent:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
-        adjust = 1 if absent else 0
-        return Verdict(1 + round(9 * held), adjust, source="heuristic", reason=reason), NO_USAGE
+        return Verdict(
+            1 + round(9 * held), int(bool(absent)) * again, source="heuristic", reason=reason
+        ), NO_USAGE
 
     async def agenerate(self, question: str, context: Sequence[str], **asked: Any) -> tuple[str, TokenUsage]:
         """`generate` in a thread, for it computes."""
@@ -219,3 +180,10 @@ class ExtractiveAnswerer:
 
 def _best_first(relevance: Sequence[float]) -> list[int]:
     return sorted(range(len(relevance)), key=lambda i: -relevance[i])
+
+
+def _closest(passage: str, weights: Mapping[str, float]) -> str:
+    """The sentence of a passage that shares most of the question; empty if none shares a word."""
+    sentences = (s for s in sentences_of([passage]) if not s.heading)
+    best = max(sentences, key=lambda s: share(weights, s.words), default=None)
+    return best.text if best is not None and share(weights, best.words) else ""

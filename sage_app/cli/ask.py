@@ -188,11 +188,7 @@ def print_answer(sage: Sage, question: str, options: list[str] | None, html: Pat
         cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
     marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
-    closest = {}
-    if (located := answer.closest()) is not None:
-        about = {"quote": located.quote, "probability": located.probability}
-        closest = {"closest": {**about, "place": answer.place_of(located)}}
-    cli.print_json({**answer.to_dict(), "marks": marks, **closest})
+    cli.print_json({**answer.to_dict(), "marks": marks})
 
 
 def _answer_with_page(

@@ -14,12 +14,9 @@ from sage_core.selection import Scale, Selection
 from sage_core.text.header import with_header
 from sage_core.text.spans import Span
 from sage_core.verify import (
-    AnswerLocation,
     AnswerMark,
     LocalJudge,
-    abstains,
     mark_answer,
-    shared_judge,
 )
 
 
@@ -278,22 +275,6 @@ class Answer(Displayable):
             return verdict.marks
         passages = self.retrieval.texts(self.feedback.selection)
         return mark_answer(self.text, passages, question=self.question, judge=judge)
-
-    def closest(self, judge: LocalJudge | None = None) -> AnswerLocation | None:
-        """Where the answer is that the documents do not say: the sentence that comes closest to one.
-
-        Returns:
-            The likeliest sentence of what was sent, ``passage`` as of `marks`; None if there is an answer,
-            and where the judge is unsure.
-        """
-        if not abstains(self.text):
-            return None
-        passages = self.retrieval.texts(self.feedback.selection)
-        return (judge if judge is not None else shared_judge()).locate(self.question, passages)
-
-    def place_of(self, located: AnswerLocation) -> str:
-        """Where the passage of `closest` is from, for people."""
-        return self.retrieval.places(self.feedback.selection)[located.passage]
 
     def candidate_of(self, mark: AnswerMark) -> int | None:
         """Position in ``retrieval.candidates`` of the chunk that supports a part; None if none does."""

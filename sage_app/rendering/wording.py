@@ -10,8 +10,7 @@ from sage_app.pipeline.results import Answer
 from sage_core._checks import counted
 from sage_core.feedback.types import Verdict, short_grade
 from sage_core.llm.prompting import shows_passages
-from sage_core.text.sanitize import one_line
-from sage_core.verify import AnswerLocation, AnswerMark
+from sage_core.verify import AnswerMark
 from sage_core.verify.claims import abstains
 
 GRADERS = {
@@ -53,12 +52,6 @@ def claims_nothing(answer: str | None) -> bool:
 def answer_support(answer: Answer, marks: Sequence[AnswerMark]) -> str:
     """`support_words` of an answer; empty where it claims nothing."""
     return "" if claims_nothing(answer.text) else support_words(marks)
-
-
-def closest_words(answer: Answer, closest: AnswerLocation) -> str:
-    """How likely the closest sentence answers, and where it is from, before its text."""
-    place = one_line(answer.place_of(closest))
-    return f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "
 
 
 def grade_words(verdict: Verdict | None) -> str:

@@ -1,7 +1,6 @@
-"""Check without an LLM: does a context answer a question, and do passages support an answer?"""
+"""Check without an LLM: do passages support an answer?"""
 
 from sage_core.feedback.types import AnswerMark
-from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
@@ -10,7 +9,6 @@ from sage_core.verify.model_judge import ModelJudge
 from sage_core.verify.passages import Source
 
 __all__ = [
-    "AnswerLocation",
     "AnswerMark",
     "Claim",
     "LocalCritic",

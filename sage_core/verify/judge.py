@@ -1,4 +1,4 @@
-"""A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
+"""A judge that needs no LLM: do these passages support an answer?
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
 are in the passages) and of rules (another number, denial, names exchanged), to which a small entailment model
@@ -18,11 +18,10 @@ from typing import Any
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
 from sage_core.llm.reasoning import blanked_reasoning
-from sage_core.text.keywords import question_words, says_something, stem_list
+from sage_core.text.keywords import says_something, stem_list
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.verify.answerability import AnswerLocation, locate_answer
 from sage_core.verify.claims import (
     CITATION,
     MAX_CLAIMS,
@@ -39,12 +38,11 @@ from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import MOST_LOGIT, ROW_REASON, VERBATIM_REASON, ClaimScores, score_claim
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
-# Words from which on small words decide on the language: of a question, and of an answer. By hand.
-_QUESTION_WORDS, _ANSWER_WORDS = 8, 12
+_ANSWER_WORDS = 12  # Words from which on small words decide on the language. By hand.
 _RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all rounds of a question.
 _YES_OR_NO = re.compile(r"\s*(?i:(yes|no))\W*")
 _SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only together with its question.
-_NOT_FOUND = 0.05  # Probability where no sentence may answer, or no passage has the answer's words. By hand.
+_NOT_FOUND = 0.05  # Probability where no passage has the answer's words. By hand.
 _OTHER_WORDS = 0.3  # Most of a sentence with words that they lack: it may say it otherwise. By hand.
 _ENTAILMENT = MINILM.with_name("sage-entailment")
 
@@ -60,10 +58,10 @@ class Entailment(PairEncoder):
 
 
 class LocalJudge:
-    """Says whether passages answer a question, and whether they support an answer. English; no LLM.
+    """Says whether passages support an answer. English; no LLM.
 
     Deterministic; safe across threads. Models load on first use. Expected calibration error on held-out data:
-    0.04 for `answerable`, 0.07 for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
+    0.07 for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
 
     Examples:
         >>> judge = LocalJudge(model=False)
@@ -84,8 +82,7 @@ class LocalJudge:
 
     def _init_runtime_state(self) -> None:
         self._lock = threading.Lock()
-        # An answer is looked for, graded and then shown with its marks: each reads the same texts.
-        self._located = lru_cache(_RESULT_CACHE_SIZE)(self._find)
+        # An answer is graded and then shown with its marks: both read the same texts.
         self._grounded = lru_cache(_RESULT_CACHE_SIZE)(self._ground)
         self._entailment: Entailment | None = None
 
@@ -103,45 +100,6 @@ class LocalJudge:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._use_model = state["_use_model"]
         self._init_runtime_state()
-
-    # -- is the question answered? -----------------------------------------------------------------------
-
-    def answerable(self, question: str, passages: Sequence[str]) -> float | None:
-        """Probability that the passages hold the answer.
-
-        Args:
-            question: The question.
-            passages: Texts, in any order.
-
-        Returns:
-            From 0 to 1; None if the judge is unsure (not English, or too long to read); 0 for no passages.
-        """
-        if not any(p.strip() for p in passages):
-            return 0.0
-        place = self.locate(question, passages)
-        if place is not None:
-            return place.probability
-        readable = parse_passages(checked_passages(passages)).readable and is_english(
-            question, _QUESTION_WORDS
-        )
-        # No sentence at all, only headings, rows of tables or bare words: nothing that answers.
-        return _NOT_FOUND if readable and question_words(question) else None
-
-    def locate(self, question: str, passages: Sequence[str]) -> AnswerLocation | None:
-        """As `answerable`, with the sentence and the words that answer.
-
-        Returns:
-            None if the judge is unsure, and where there is no sentence to quote.
-        """
-        return self._located(without_lone_surrogates(question), checked_passages(passages))
-
-    def _find(self, question: str, passages: tuple[str, ...]) -> AnswerLocation | None:
-        parsed = parse_passages(passages)
-        if not parsed.readable or not is_english(question, _QUESTION_WORDS):
-            return None
-        return locate_answer(question, parsed)
-
-    # -- is the answer supported? ------------------------------------------------------------------------
 
     def grounding(self, answer: str, passages: Sequence[str]) -> list[Claim]:
         """Each claim of an answer, with the probability that the passages support it.

@@ -109,7 +109,6 @@ class TestScoresOfARerankerOfOnesOwn:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ExtractiveAnswerer(judge="local"),
         lambda: LLMAnswerer("gpt-4o-mini"),
         lambda: LLMAnswerer(None),
         lambda: LLMAnswerer(OpenAIChat("m"), critic="gpt-4o"),

@@ -10,7 +10,7 @@ from sage_core import FeedbackConfig
 from sage_core.errors import InputError
 from sage_core.verify import LocalJudge
 from sage_langchain import SageGrounding, create_sage_chain
-from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
+from sage_llamaindex import LocalFaithfulnessEvaluator
 from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
@@ -39,20 +39,9 @@ class TestEvaluators:
         result = await LocalFaithfulnessEvaluator(JUDGE).aevaluate(None, "この橋は1932年に開通した。", [TEXT])
         assert result.invalid_result and result.passing is None and result.score is None
 
-    async def test_relevancy_looks_at_the_contexts(self) -> None:
-        evaluator = LocalContextRelevancyEvaluator(JUDGE)
-        good, bad, none = [
-            await evaluator.aevaluate("When was the Kestrel Bridge opened?", contexts=contexts)
-            for contexts in ([TEXT], ["Seals sleep on rocks."], [])
-        ]
-        assert good.passing and not bad.passing and none.score == 0.0
-        assert "1932" in good.feedback
-
     def test_what_is_missing_is_told(self) -> None:
         with pytest.raises(InputError, match="contexts"):
             LocalFaithfulnessEvaluator(JUDGE).evaluate(response="It opened.")
-        with pytest.raises(InputError, match="query"):
-            LocalContextRelevancyEvaluator(JUDGE).evaluate(contexts=[TEXT])
         with pytest.raises(InputError, match="threshold"):
             LocalFaithfulnessEvaluator(JUDGE, threshold=2)
         with pytest.raises(InputError, match="prompts"):

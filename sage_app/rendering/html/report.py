@@ -17,7 +17,6 @@ from sage_app.rendering.wording import (
     FLAGS,
     answer_support,
     claims_nothing,
-    closest_words,
     grade_words,
     saving_words,
 )
@@ -68,9 +67,6 @@ def answer_head(answer: Answer) -> list[Markup]:
     text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
     words = answer_support(answer, marks)
     support = tag("p", words, ".", class_="note support") if words else None
-    if (closest := answer.closest()) is not None:
-        words, quote = foreign(closest_words(answer, closest)), foreign(one_line(closest.quote))
-        support = tag("p", words, "“", quote, "”", class_="note support")
     badge = grade_badge(answer.feedback)
     by = tag("p", badge, tag("span", "answered by ", foreign(answer.answerer)), class_="by")
     return [
@@ -139,16 +135,13 @@ def answer_parts(answer: Answer, *more: Markup, most: int | None = None) -> list
 
 
 def quoted_sentences(answer: Answer) -> dict[int, list[str]]:
-    """By position of the candidate, the sentences that support the answer, or come closest to one."""
+    """By position of the candidate, the sentences that support the answer."""
     result: dict[int, list[str]] = {}
     texts = answer.retrieval.texts(answer.feedback.selection)
     for mark in answer.marks():
         place = answer.candidate_of(mark) if mark.support == "supported" else None
         if place is not None and mark.passage is not None and mark.evidence is not None:
             result.setdefault(place, []).append(mark.evidence.of(texts[mark.passage]).strip())
-    if (closest := answer.closest()) is not None:
-        passage = answer.retrieval.passages(answer.feedback.selection)[closest.passage]
-        result.setdefault(passage.members[0], []).append(closest.sentence.of(texts[closest.passage]).strip())
     return result
 
 

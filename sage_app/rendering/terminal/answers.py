@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sage_app.pipeline.results import Answer
 from sage_app.rendering.rows import citations, place_of
-from sage_app.rendering.wording import BOLD, FLAGS, answer_support, claims_nothing, closest_words, grade_words
+from sage_app.rendering.wording import BOLD, FLAGS, answer_support, claims_nothing, grade_words
 from sage_core._checks import counted
 from sage_core.feedback import FeedbackResult, Round
 from sage_core.feedback.types import ASKED, short_grade
@@ -31,9 +31,6 @@ def answer_view(answer: Answer) -> RenderableType:
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
     parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
-    if (closest := answer.closest()) is not None:
-        words = Text(closest_words(answer, closest), style="bold")
-        parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
     lines = _lines(answer.feedback).append("context ", style="bold").append(sent + compared)
     if answer.feedback.usage.calls:
         lines.append("\nused    ", style="bold").append(_usage(answer.feedback))

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -174,7 +173,7 @@ def test_another_model_may_grade() -> None:
 
 # Without one
 
-EXTRACTIVE = ExtractiveAnswerer(judge=False)
+EXTRACTIVE = ExtractiveAnswerer()
 
 
 def test_both_are_answerers() -> None:
@@ -192,11 +191,8 @@ def test_both_are_answerers() -> None:
         ("Where does the town of Veyle lie?", "lies on both banks"),
     ],
 )
-@pytest.mark.parametrize("judge", [False, None], ids=["words", "judge"])
-async def test_it_shows_the_passages_with_the_sentence_that_matches(
-    question: str, marked: str, judge: Literal[False] | None
-) -> None:
-    answerer = ExtractiveAnswerer(judge=judge)
+async def test_it_shows_the_passages_with_the_sentence_that_matches(question: str, marked: str) -> None:
+    answerer = ExtractiveAnswerer()
     answer, usage = answerer.generate(question, CHUNKS, places=[f"{i}.md" for i in range(len(CHUNKS))])
     head, *shown = answer.split("\n\n")
     assert (head, usage, len(shown)) == ("Closest to an answer:", NO_USAGE, min(3, len(CHUNKS)))
@@ -209,12 +205,11 @@ async def test_it_shows_the_passages_with_the_sentence_that_matches(
     assert await answerer.ajudge(question, CHUNKS, answer) == (verdict, judged)
 
 
-@pytest.mark.parametrize("judge", [False, None], ids=["words", "judge"])
 @pytest.mark.parametrize(
     "question", ["What is the capital of Peru?", "Summarize the text.", "Thank you!", "?", ""]
 )
-def test_whatever_is_asked_the_passages_are_shown(question: str, judge: Literal[False] | None) -> None:
-    answerer = ExtractiveAnswerer(judge=judge)
+def test_whatever_is_asked_the_passages_are_shown(question: str) -> None:
+    answerer = ExtractiveAnswerer()
     answer, _ = answerer.generate(question, CHUNKS)
     assert all(" ".join(chunk.split()) in answer.replace("**", "") for chunk in CHUNKS[:3])
     assert answerer.judge(question, CHUNKS, answer)[0].score < 5
@@ -236,8 +231,7 @@ def test_marks_of_files_are_not_shown() -> None:
 
 def test_it_asks_for_more_where_words_are_missing() -> None:
     question = "How long is the Kestrel Bridge?"
-    answer, _ = EXTRACTIVE.generate(question, CHUNKS[:1])
-    verdict, _ = EXTRACTIVE.judge(question, CHUNKS[:1], answer)
+    verdict, _ = EXTRACTIVE.judge(question, CHUNKS[:1], "The Kestrel Bridge is there.")
     assert verdict.score < 9 and verdict.adjust == 1 and "long" in verdict.reason
 
 

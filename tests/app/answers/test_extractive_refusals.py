@@ -26,9 +26,9 @@ WORKS = [
 def test_a_heading_is_never_the_sentence_that_answers(passage: str) -> None:
     heading, *_ = sentences_of([passage])
     assert heading.heading
-    answer, _ = ExtractiveAnswerer(judge=False).generate("What does boat hire cost per day?", [passage])
+    answer, _ = ExtractiveAnswerer().generate("What does boat hire cost per day?", [passage])
     assert "**A rowing boat costs nine pounds per day, paid at the kiosk.**" in answer
-    chosen, _ = ExtractiveAnswerer(judge=False).generate(
+    chosen, _ = ExtractiveAnswerer().generate(
         "Which hire is there?", ["# Boat hire\n\nNothing here."], options=["boat"]
     )
     assert "Boat hire" not in chosen

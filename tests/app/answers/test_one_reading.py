@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from sage_app.answers import ExtractiveAnswerer
 from sage_core.text import blocks
 from sage_core.verify import LocalCritic, LocalJudge, mark_answer
 
@@ -24,9 +23,6 @@ def test_lines_of_a_passage_are_classified_once(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(blocks, "classify", counted)
     judge, question = LocalJudge(), "When was the blue lamp built?"
-    answerer = ExtractiveAnswerer(judge=judge)
-    answer, _ = answerer.generate(question, passages)
-    answerer.judge(question, passages, answer)
     LocalCritic(question, lambda _: passages, judge=judge).grade(passages, "The blue lamp was built in 1911.")
     mark_answer("The blue lamp shines for nine miles.", passages, judge=judge)
     judge.grounding("The red lamp is cold.", passages[1:])
