@@ -129,7 +129,7 @@ def ingest(
 
 def show_report(report: IngestReport, store: str) -> None:
     """What an ingest did, in a few lines; files that could not be read go to standard error."""
-    from sage_app.pipeline.ingest import named_types
+    from sage_app.documents.discovery import named_types
 
     counts = {name: len(getattr(report, name)) for name in ("added", "changed", "unchanged", "removed")}
     parts = [f"{count} {name}" for name, count in counts.items() if count]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -150,55 +150,103 @@ def expand(paths: Iterable[PathArgument], skipped: list[Skipped] | None = None) 
     Raises:
         InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
     """
-    return list(expand_sources(paths, skipped).values())
+    found = find_documents(as_paths(paths), strict=skipped is None)
+    if skipped is not None:
+        skipped += found.skipped
+    return list(found.files.values())
 
 
-def expand_sources(
-    paths: Iterable[PathArgument],
-    skipped: list[Skipped] | None = None,
-    others: Counter[str] | None = None,
+@dataclass(slots=True)
+class FoundDocuments:
+    """What there is to read.
+
+    Attributes:
+        files: By the name under which each is known, `source_of` it.
+        named: Names of those that the caller named himself.
+        scopes: `source_of` each path.
+        skipped: What was left out; a link into a folder that is read anyway is not among them.
+        other_types: How many files were left out because of their suffix, by suffix.
+    """
+
+    files: dict[str, Path] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    scopes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    other_types: Counter[str] = field(default_factory=Counter)
+
+    def nothing(self, paths: Iterable[Path]) -> InputError:
+        """That there is nothing to read, and why."""
+        what = ", ".join(str(p) for p in paths) or "no path was given"
+        left = f"; {self.skipped[0].reason}" if self.skipped else ""
+        if self.other_types:
+            left += f"; there are {named_types(self.other_types)}: name such a file to have it read as text"
+        return InputError(
+            f"no documents found: {what}; files of these types are read: {', '.join(sorted(KINDS))}{left}"
+        )
+
+
+def find_documents(
+    paths: Sequence[Path],
     roots: Sequence[str] | None = None,
-) -> dict[str, Path]:
-    """`expand` with the name of every file, ``source_of(path)``.
+    known: Collection[str] = (),
+    *,
+    strict: bool = False,
+) -> FoundDocuments:
+    """The files that paths name, each once: files as given, folders by `find_files`.
 
     Args:
         paths: Files and folders.
-        skipped: As in `expand`; also takes files that lie outside ``roots``.
-        others: As in `find_files`.
         roots: Folders, from `source_of`. A file that lies in none of them, links resolved, is left out.
+        known: Sources in a store. A path that does not exist is passed over where one of these lies below.
+        strict: What cannot be opened is an error.
+
+    Raises:
+        InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
     """
-    files: dict[str, Path] = {}
-
-    def take(source: str, file: Path) -> None:
-        if roots is None or any(is_below(source, root) for root in roots):
-            files.setdefault(source, file)
-        elif skipped is not None:
-            reason = f"{file} is a link to a file outside the folders that may be read"
-            skipped.append(Skipped(str(file), reason))
-
+    found = FoundDocuments()
     left: list[Skipped] = []
-    scopes: list[str] = []
-    for path in as_paths(paths):
-        kind = kind_of(path)
-        if kind == "missing":
-            named = f"{shortened(path)}{TEXT_HINT}" if _is_prose(str(path)) else str(path)
-            looked = "" if path.is_absolute() or named != str(path) else f" (in {Path.cwd()})"
-            raise InputError(f"no such file or folder: {named}{looked}")
-        if kind == "other":
+    for path in paths:
+        kind, scope = kind_of(path), source_of(path)
+        found.scopes.append(scope)
+        files: Iterable[Path] = [path] if kind == "file" else []
+        if kind == "folder":
+            files = find_files(path, None if strict else left, found.other_types)
+        elif kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
-        if kind == "file":
-            take(source_of(path), path)
-            continue
-        scope = source_of(path)
-        scopes.append(scope)
-        for file in find_files(path, None if skipped is None else left, others):
+        elif kind == "missing" and not any(is_below(source, scope) for source in known):
+            shown = f"{shortened(path)}{TEXT_HINT}" if _is_prose(str(path)) else str(path)
+            looked = "" if path.is_absolute() or shown != str(path) else f" (in {Path.cwd()})"
+            raise InputError(f"no such file or folder: {shown}{looked}")
+        for file in files:
             # No link leads to a file that was found but its own: resolving each path again costs a
             # system call for every folder above it.
-            below = "" if file.is_symlink() else _storable(os.path.relpath(file, path))
-            source = os.path.join(scope, below) if below else source_of(file)  # noqa: PTH118
-            take(source, file)
-    if skipped is not None:
-        for item in left:
-            if item.unopened or not any(is_below(source_of(item.source), scope) for scope in scopes):
-                skipped.append(item)
-    return files
+            if kind == "file":
+                source = scope
+            elif file.is_symlink():
+                source = source_of(file)
+            else:
+                source = os.path.join(scope, _storable(os.path.relpath(file, path)))  # noqa: PTH118
+            if roots is None or any(is_below(source, root) for root in roots):
+                found.files.setdefault(source, file)
+                found.named |= {source} if kind == "file" else set()
+            else:
+                reason = f"{file} is a link to a file outside the folders that may be read"
+                found.skipped.append(Skipped(str(file), reason))
+    found.skipped += [
+        item
+        for item in left
+        if item.unopened or not any(is_below(source_of(item.source), scope) for scope in found.scopes)
+    ]
+    return found
+
+
+def named_types(others: Mapping[str, int], most: int = 5) -> str:
+    """``IngestReport.other_types`` in words: "3 files of other types (.json 2, .xyz 1)"."""
+    total = sum(others.values())
+    shown = [f"{suffix or 'no suffix'} {count}" for suffix, count in list(others.items())[:most]]
+    more = ["..."] if len(others) > most else []
+    remedies = [f"{suffix}: {REMEDIES[suffix]}" for suffix in others if suffix in REMEDIES][:most]
+    named = f"; {'; '.join(remedies)}" if remedies else ""
+    return (
+        f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])}){named}"
+    )

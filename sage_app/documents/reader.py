@@ -98,19 +98,22 @@ def digest_of(data: bytes, encoding: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
+class UnopenedError(InputError):
+    """A file that cannot be opened, or not now."""
+
+
+def read_bytes(path: Path, *, encoding: str | None = None) -> bytes:
     """The bytes of a file; of a binary one no more than shows that `parse_document` refuses it.
 
     Raises:
-        InputError: Where it cannot be read, is no regular file, or larger than its kind may be.
+        UnopenedError: Where it cannot be read, is no regular file, or larger than its kind may be.
     """
-    path = as_path(path)
     try:
         # Without waiting: a pipe may have taken the place of the file.
         with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise InputError(f"{shortened(path)} is not a regular file")
+                raise UnopenedError(f"{shortened(path)} is not a regular file")
             head = file.read(_SNIFF_BYTES)
             kind = _kind_of_bytes(path, head)
             may_be_binary = encoding is None and kind not in ISOLATED and not _is_marked(head)
@@ -118,18 +121,20 @@ def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
                 return head
             if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_FILE_BYTES)):
                 size = f"{status.st_size:,} bytes, over {limit // 1_000_000:,} MB"
-                raise InputError(f"{shortened(path)} has {size}: split it")
+                raise UnopenedError(f"{shortened(path)} has {size}: split it")
             if may_be_binary and (hole := _hole(file, status.st_size)):
                 return hole
             return head + file.read() if len(head) == _SNIFF_BYTES else head
     except FileNotFoundError:
-        raise InputError(f"no such file: {shortened(path)}") from None
+        raise UnopenedError(f"no such file: {shortened(path)}") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file") from None
+        raise UnopenedError(f"{path} is a folder, not a file") from None
     except OSError as error:
-        raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}") from error
+        raise UnopenedError(f"{shortened(path)} cannot be read: {error.strerror or error}") from error
     except MemoryError:
-        raise InputError(f"{shortened(path)} needs more memory to be read than there is: split it") from None
+        raise UnopenedError(
+            f"{shortened(path)} needs more memory to be read than there is: split it"
+        ) from None
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -171,7 +176,20 @@ def read_document(path: PathArgument, *, encoding: str | None = None) -> Documen
         MissingExtraError: For HTML, Word and PDF files without the ``files`` extra, and for spreadsheets,
             slides, RTF and OpenDocument files without ``office``.
     """
-    return parse_document(path, read_bytes(path, encoding=encoding), encoding=encoding)
+    document = read_changed(as_path(path), "", encoding=encoding)
+    assert document is not None  # no content has an empty digest
+    return document
+
+
+def read_changed(
+    path: Path, known: str, *, encoding: str | None = None, source: str | None = None
+) -> Document | None:
+    """`read_document`; None if the content of the file has the digest ``known``."""
+    data = read_bytes(path, encoding=encoding)
+    digest = digest_of(data, encoding)
+    if digest == known:
+        return None
+    return parse_document(path, data, encoding=encoding, source=source, digest=digest)
 
 
 def parse_document(

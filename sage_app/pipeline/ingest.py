@@ -14,26 +14,22 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sage_app.documents.discovery import (
     KINDS,
-    REMEDIES,
     Skipped,
     as_paths,
-    expand_sources,
+    find_documents,
     is_below,
     source_of,
 )
-from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
+from sage_app.documents.reader import READER_VERSION, Document, UnopenedError, read_changed
 from sage_app.models import as_vectors
 from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import DocumentRecord, Store
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, StoreError
-from sage_core.paths import PathArgument, kind_of
+from sage_core.paths import PathArgument
 from sage_core.segmentation.long_sentences import fit_window
 from sage_core.text.continuations import Continuations
 from sage_core.text.header import header_parts, make_headers
@@ -49,8 +45,8 @@ PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 50_000
-# A longer document is embedded and written in parts of `_PART_CHUNKS`, `_PARTS_TOGETHER` at a time.
-_LARGE_CHARACTERS, _PART_CHUNKS, _PARTS_TOGETHER = 500_000, 600, 20
+# A longer document is embedded and written in parts of `_PART_CHUNKS`.
+_LARGE_CHARACTERS, _PART_CHUNKS = 500_000, 3_000
 # A longer text is segmented in pieces of about so many characters: segmenting takes 40 times their memory.
 _PIECE_CHARACTERS = 2_000_000
 # Characters of documents named by the caller that are kept from the check until they are written.
@@ -142,18 +138,6 @@ class IngestReport:
         }
 
 
-def named_types(others: Mapping[str, int], most: int = 5) -> str:
-    """``IngestReport.other_types`` in words: "3 files of other types (.json 2, .xyz 1)"."""
-    total = sum(others.values())
-    shown = [f"{suffix or 'no suffix'} {count}" for suffix, count in list(others.items())[:most]]
-    more = ["..."] if len(others) > most else []
-    remedies = [f"{suffix}: {REMEDIES[suffix]}" for suffix in others if suffix in REMEDIES][:most]
-    named = f"; {'; '.join(remedies)}" if remedies else ""
-    return (
-        f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])}){named}"
-    )
-
-
 class DocumentSegmenter(Protocol):
     """The part of `sage_core.segmentation.Segmenter` used here."""
 
@@ -168,18 +152,83 @@ class DocumentSegmenter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    source: str
-    named: bool  # by the caller, not found in a folder
-
-
-@dataclass(frozen=True, slots=True)
-class _Segmented:
-    """A document and where to cut it."""
+class Segmented:
+    """A document and where to cut it; `DocumentRecord.stat` of its file."""
 
     document: Document
     spans: Sequence[Span]
+    stat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMaker:
+    """What turns files into what a store keeps, in this process or on a worker.
+
+    Attributes:
+        segmenter: Cuts texts.
+        embedder: Embeds chunks.
+        encoding: Of text files that are not UTF-8.
+        context: See `SageConfig`.
+    """
+
+    segmenter: DocumentSegmenter
+    embedder: Embedder
+    encoding: str | None = None
+    context: bool = True
+
+    def read(self, path: Path, source: str, known: str = "") -> Document | None:
+        """`read_changed` a file whose content in the store has the digest ``known``."""
+        return read_changed(path, known, encoding=self.encoding, source=source)
+
+    def segmented(self, documents: Sequence[Document], stats: Mapping[str, str]) -> list[Segmented]:
+        """Where to cut documents: within the window of the embedding model."""
+        window = Window.of(self.embedder, self.segmenter) if documents else None
+        spans = spans_of(self.segmenter, [d.text for d in documents], window)
+        return [Segmented(d, own, stats.get(d.source, "")) for d, own in zip(documents, spans, strict=True)]
+
+    def made(self, batch: Sequence[Segmented], first: int = 0, most: int | None = None) -> list[NewDocument]:
+        """The chunks and vectors of documents, embedded together: ``most`` of each, from the ``first`` on."""
+        window, stop = window_of(self.embedder), None if most is None else first + most
+        chunks = [
+            chunks_of(b.document, b.spans, context=self.context, window=window, first=first, stop=stop)
+            for b in batch
+        ]
+        rows = self.embedder.embed_documents([c.text_for_models for own in chunks for c in own])
+        vectors = as_vectors(self.embedder.name, rows, 2)
+        ends = itertools.accumulate(map(len, chunks))
+        return [
+            NewDocument(
+                b.document.source,
+                b.document.digest,
+                own,
+                vectors[end - len(own) : end],
+                b.document.title,
+                b.stat,
+            )
+            for b, own, end in zip(batch, chunks, ends, strict=True)
+        ]
+
+
+def skipped_by(source: str, error: InputError | MissingExtraError) -> Skipped:
+    """A file that an error left out."""
+    if isinstance(error, MissingExtraError):
+        return Skipped(source, f"{source} was not read: {error}", unopened=True)
+    # What cannot be opened may well be next time, so what the store has of it stays.
+    return Skipped(source, str(error), isinstance(error, UnopenedError))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to look at.
+
+    ``stat`` says that it is as it was: what the file system says of it, and how it is to be read; empty if
+    that is no proof. ``named`` by the caller, not found in a folder.
+    """
+
+    path: Path
+    source: str
+    named: bool
+    size: int
     stat: str
 
 
@@ -188,11 +237,8 @@ class Ingest:
     """One run. Use `ingest`."""
 
     store: Store
-    segmenter: DocumentSegmenter
-    embedder: Embedder
-    encoding: str | None = None
+    maker: DocumentMaker
     progress: ProgressFunction | None = None
-    context: bool = True
     roots: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -204,11 +250,11 @@ class Ingest:
         self.other_types: Counter[str] = Counter()
         self.missing: list[str] = []
         self.chunks = 0
+        self._fresh = True  # the store is made by this run
         self._known: dict[str, DocumentRecord] = {}
+        self._files: dict[str, _File] = {}
         self._named_documents: dict[str, Document] = {}
-        self._bytes: dict[str, int] = {}
         self._total = self._done = self._done_before = 0
-        self._stats: dict[str, str] = {}
         self._touched: dict[str, str] = {}
         # Files whose content in the store is no longer theirs, and which cannot be read now.
         self._unreadable: list[str] = []
@@ -216,33 +262,30 @@ class Ingest:
     def run(self, paths: Sequence[Path], *, rebuild: bool) -> IngestReport:
         """Do it; see `ingest`."""
         began = time.perf_counter()
-        fresh = rebuild or not self.store.is_complete
-        self._known = {} if fresh else {r.source: r for r in self.store.documents()}
-        files, gone = self._survey(paths, rebuild=rebuild)
-        if not fresh:
-            self.store.check(self._identity(probe=False))
-        for file in files:
-            self._stat(file)  # for the total of their sizes
-        self._check_named(files)
-        with _ahead(self._batches(files)) as batches:
+        gone = self._survey(paths, rebuild=rebuild)
+        self._check_named()
+        with _ahead(self._batches()) as batches:
             # The store is left alone, and no model loaded, until there is something to put in.
-            first: list[_Segmented] = []
+            first: list[Segmented] = []
             for first in batches:
                 if first:
                     break
                 self._report_progress("")
-            if fresh and not first:
+            if self._fresh and not first:
                 raise self._nothing_readable(rebuild=rebuild)
             with self.store.writing(self._identity(probe=bool(first)), rebuild=rebuild):
                 for batch in itertools.chain([first] if first else [], batches):
                     self._write(batch)
-                if self._touched:
-                    self.store.touch(self._touched)
-                lost = [*gone, *self._unreadable]
-                if lost:
-                    self.store.remove(*lost)
-                    self.removed += lost
+                self._settle(gone)
         return self._report(began)
+
+    def _settle(self, gone: Sequence[str]) -> None:
+        """Note what is as it was, and take out what is gone or can no longer be read."""
+        if self._touched:
+            self.store.touch(self._touched)
+        if lost := [*gone, *self._unreadable]:
+            self.store.remove(*lost)
+            self.removed += lost
 
     def _report(self, began: float) -> IngestReport:
         info = self.store.info()
@@ -262,15 +305,16 @@ class Ingest:
 
     def _identity(self, *, probe: bool) -> StoreIdentity:
         """The models in use. The probe loads the embedding model: a run without changes does without."""
-        name, fingerprint = self.embedder.name, self.segmenter.fingerprint
-        settings = {**getattr(self.segmenter, "settings", {}), "context": self.context}
-        if self.context:  # a chunk's vector is not the same without
+        maker = self.maker
+        name, fingerprint = maker.embedder.name, maker.segmenter.fingerprint
+        settings = {**getattr(maker.segmenter, "settings", {}), "context": maker.context}
+        if maker.context:  # a chunk's vector is not the same without
             fingerprint += "+context"
         if not probe:
             return StoreIdentity(name, segmenter=fingerprint, settings=settings)
         self.store.require_packages()  # before the wait for the model
         return StoreIdentity(
-            name, as_vectors(name, self.embedder.embed_query(PROBE), 1), fingerprint, settings
+            name, as_vectors(name, maker.embedder.embed_query(PROBE), 1), fingerprint, settings
         )
 
     def _nothing_readable(self, *, rebuild: bool) -> InputError:
@@ -278,45 +322,30 @@ class Ingest:
         left = "; the store was left as it is" if rebuild and self.store.exists else ""
         return InputError(f"none of the {len(self.skipped)} files can be read{left}; the first: {first}")
 
-    def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
-        """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
-        scopes = [source_of(p) for p in paths]
-        in_scope = [source for source in self._known if _below_any(source, scopes)]
-        # A path may be gone while the store has documents from it.
-        present = [
-            (path, scope)
-            for path, scope in zip(paths, scopes, strict=True)
-            if kind_of(path) != "missing" or not any(is_below(source, scope) for source in self._known)
-        ]
-        named = {s for p, s in present if kind_of(p) != "folder"}
-        skipped: list[Skipped] = []
-        sources = expand_sources([p for p, _ in present], skipped, self.other_types, self.roots)
-        files = [_File(path, source, source in named) for source, path in sources.items()]
+    def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> list[str]:
+        """Find the files to look at; returns those in the store that lay below ``paths`` and are gone."""
+        self._fresh = rebuild or not self.store.is_complete
+        self._known = {} if self._fresh else {r.source: r for r in self.store.documents()}
+        found = find_documents(paths, self.roots, self._known)
+        self.skipped += found.skipped
+        self.other_types.update(found.other_types)
+        in_scope = [source for source in self._known if _below_any(source, found.scopes)]
         # What was ingested by name and is no type that folders are searched for is still there, and stays.
-        files += [
-            _File(Path(s), s, named=False)
-            for s in in_scope
-            if s not in sources and Path(s).suffix.lower() not in KINDS and Path(s).is_file()
-        ]
-        here = {file.source for file in files}
-        closed = [source_of(item.source) for item in skipped if item.unopened]
-        gone = [s for s in in_scope if s not in here and not _below_any(s, closed)]
+        by_name = [s for s in in_scope if Path(s).suffix.lower() not in KINDS and Path(s).is_file()]
+        files = found.files | {source: Path(source) for source in by_name if source not in found.files}
+        self._files = {s: _file_at(p, s, s in found.named, self.maker.encoding) for s, p in files.items()}
+        self._total = sum(file.size for file in self._files.values())
+        closed = [source_of(item.source) for item in found.skipped if item.unopened]
+        gone = [s for s in in_scope if s not in files and not _below_any(s, closed)]
         # What came from a folder that was renamed since: the new name makes other sources.
-        self.missing = [s for s in self._known if not _below_any(s, scopes) and not os.path.lexists(s)]
-        self.skipped += skipped
+        self.missing = [s for s in self._known if not _below_any(s, found.scopes) and not os.path.lexists(s)]
         if rebuild:
             self._keep_what_cannot_be_read_again(closed)
         if not files and not gone:
-            what = ", ".join(str(p) for p in paths) or "no path was given"
-            left = f"; {self.skipped[0].reason}" if self.skipped else ""
-            if self.other_types:
-                left += (
-                    f"; there are {named_types(self.other_types)}: name such a file to have it read as text"
-                )
-            raise InputError(
-                f"no documents found: {what}; files of these types are read: {', '.join(sorted(KINDS))}{left}"
-            )
-        return files, gone
+            raise found.nothing(paths)
+        if not self._fresh:
+            self.store.check(self._identity(probe=False))
+        return gone
 
     def _keep_what_cannot_be_read_again(self, closed: Sequence[str]) -> None:
         """Refuse to empty a store that has documents of folders which cannot be opened now."""
@@ -331,178 +360,108 @@ class Ingest:
                     "would lose: make it readable"
                 )
 
-    def _check_named(self, files: Sequence[_File]) -> None:
+    def _check_named(self) -> None:
         """Read the files that the caller names, to fail on one before anything is written."""
         characters = 0
-        for file in files:
+        for file in self._files.values():
             if not file.named or self._is_settled(file):
                 continue
-            data = read_bytes(file.path, encoding=self.encoding)
-            digest = digest_of(data, self.encoding)
-            if self._is_known(file, digest):
-                continue
             try:
-                document = self._parse(file, data, digest)
+                document = self.maker.read(file.path, file.source, self._digest(file))
             except InputError as error:
                 raise InputError(
                     f"{error}; nothing was ingested: leave it out, or name its folder, where such files are "
                     "skipped"
                 ) from error
-            characters += len(document.text)
-            if characters <= _KEPT_CHARACTERS:
+            if document is not None and (characters := characters + len(document.text)) <= _KEPT_CHARACTERS:
                 self._named_documents[file.source] = document
 
-    def _is_known(self, file: _File, digest: str) -> bool:
-        """Whether the store has this content of the file."""
-        return file.source in self._known and self._known[file.source].digest == digest
-
-    def _parse(self, file: _File, data: bytes, digest: str) -> Document:
-        return parse_document(file.path, data, encoding=self.encoding, source=file.source, digest=digest)
+    def _digest(self, file: _File) -> str:
+        """Digest of the content that is in the store; empty if none is."""
+        return self._known[file.source].digest if file.source in self._known else ""
 
     def _is_settled(self, file: _File) -> bool:
         """Whether the file system says that the file is as it was when it was read for the store."""
-        known, stat = self._known.get(file.source), self._stat(file)
-        return known is not None and stat != "" and known.stat == stat
+        known = self._known.get(file.source)
+        return known is not None and file.stat != "" and known.stat == file.stat
 
-    def _stat(self, file: _File) -> str:
-        """What the file system says of a file, and how it is to be read; empty where it is no proof."""
-        try:
-            status = file.path.stat()
-        except OSError:
-            return ""
-        self._total += status.st_size - self._bytes.get(file.source, 0)
-        self._bytes[file.source] = status.st_size
-        if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED:
-            return ""
-        times = f"{status.st_mtime_ns}:{status.st_ctime_ns}"
-        return f"{READER_VERSION}:{self.encoding or ''}:{status.st_size}:{status.st_ino}:{times}"
-
-    def _batches(self, files: Sequence[_File]) -> Iterator[list[_Segmented]]:
+    def _batches(self) -> Iterator[list[Segmented]]:
         """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
         batch: list[Document] = []
         size = 0
         began = time.monotonic()
-        for file in files:
+        stats = {file.source: file.stat for file in self._files.values()}
+        for file in self._files.values():
             document = self._read(file)
             if document is not None:
                 large = len(document.text) > _LARGE_CHARACTERS
                 if large and batch:
-                    yield self._segmented(batch)
+                    yield self.maker.segmented(batch, stats)
                     batch, size = [], 0
                 batch.append(document)
                 size += _BATCH_CHARACTERS if large else len(document.text)
             if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - began > _HEARTBEAT):
-                yield self._segmented(batch)
+                yield self.maker.segmented(batch, stats)
                 batch, size, began = [], 0, time.monotonic()
         if batch:
-            yield self._segmented(batch)
-
-    def _segmented(self, documents: Sequence[Document]) -> list[_Segmented]:
-        window = Window.of(self.embedder, self.segmenter) if documents else None
-        spans = spans_of(self.segmenter, [d.text for d in documents], window)
-        stats = [self._stats.pop(d.source, "") for d in documents]
-        return [_Segmented(*each) for each in zip(documents, spans, stats, strict=True)]
+            yield self.maker.segmented(batch, stats)
 
     def _read(self, file: _File) -> Document | None:
         """The document of a file whose content is not the one in the store."""
-        if self._is_settled(file):
-            self._count_unchanged(file.source)
-            return None
-        stat = self._stat(file)  # before the file is read: what comes later shows
         document = self._named_documents.pop(file.source, None)
+        if document is None and not self._is_settled(file):
+            try:
+                document = self.maker.read(file.path, file.source, self._digest(file))
+            except (InputError, MissingExtraError) as error:
+                self._skip(skipped_by(file.source, error))
+                return None
         if document is None:
-            try:
-                data = read_bytes(file.path, encoding=self.encoding)
-            except InputError as error:
-                # It may well be readable next time, so what the store has of it stays.
-                self._skip(file.source, str(error), unopened=True)
-                return None
-            digest = digest_of(data, self.encoding)
-            if self._is_known(file, digest):
-                self._count_unchanged(file.source)
-                if stat and stat != self._known[file.source].stat:
-                    self._touched[file.source] = stat
-                return None
-            try:
-                document = self._parse(file, data, digest)
-            except MissingExtraError as error:
-                self._skip(file.source, f"{file.path} was not read: {error}", unopened=True)
-                return None
-            except InputError as error:
-                self._skip(file.source, str(error))
-                if file.source in self._known:
-                    self._unreadable.append(file.source)
-                return None
-        self._stats[file.source] = stat
+            self._count_unchanged(file.source, file.stat)
         return document
 
-    def _count_unchanged(self, source: str) -> None:
+    def _count_unchanged(self, source: str, stat: str) -> None:
         """Count a file whose content is in the store."""
         self.unchanged.append(source)
-        self._done += self._bytes.get(source, 0)
-        self._done_before += self._bytes.get(source, 0)
+        if stat and stat != self._known[source].stat:
+            self._touched[source] = stat
+        self._done += self._files[source].size
+        self._done_before += self._files[source].size
 
-    def _skip(self, source: str, reason: str, *, unopened: bool = False) -> None:
-        logger.info("skipped: %s", reason)
-        self.skipped.append(Skipped(source, reason, unopened))
-        self._done += self._bytes.get(source, 0)
+    def _skip(self, item: Skipped) -> None:
+        logger.info("skipped: %s", item.reason)
+        self.skipped.append(item)
+        if item.source in self._known and not item.unopened:
+            self._unreadable.append(item.source)
+        self._done += self._files[item.source].size
 
-    def _write(self, batch: Sequence[_Segmented]) -> None:
-        """Embed these documents together and put them into the store; one that it refuses is skipped."""
-        try:
-            self._put(batch)
-        except UnicodeError as error:
-            if len(batch) == 1:
-                self._skip(batch[0].document.source, f"{batch[0].document.source} cannot be stored: {error}")
-            else:
-                for each in batch:
-                    self._write([each])
-
-    def _put(self, batch: Sequence[_Segmented]) -> None:
+    def _write(self, batch: Sequence[Segmented]) -> None:
+        """Embed these documents together and put them into the store; a large one comes alone, in parts."""
         if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
             self.store.put_parts(self._parts(batch[0]))
             self._wrote(batch[0].document.source, 0)
             return
-        window = window_of(self.embedder)
-        chunks = [chunks_of(b.document, b.spans, context=self.context, window=window) for b in batch]
-        vectors = self._vectors([c for part in chunks for c in part])
-        ends = itertools.accumulate(map(len, chunks))
-        self.store.put(
-            [
-                _new(each, part, vectors[end - len(part) : end])
-                for each, part, end in zip(batch, chunks, ends, strict=True)
-            ]
-        )
-        for each, part in zip(batch, chunks, strict=True):
-            self._wrote(each.document.source, len(part))
+        made = self.maker.made(batch)
+        self.store.put(made)
+        for document in made:
+            self._wrote(document.source, len(document.chunks))
         if not batch:
             self._report_progress("")
 
-    def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
+    def _parts(self, each: Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""
-        size = self._bytes.get(each.document.source, 0)
-        done, window = 0, window_of(self.embedder)
-        for first in range(0, len(each.spans), _PARTS_TOGETHER * _PART_CHUNKS):
-            stop = first + _PARTS_TOGETHER * _PART_CHUNKS
-            chunks = chunks_of(
-                each.document, each.spans, context=self.context, window=window, first=first, stop=stop
-            )
-            for start in range(0, len(chunks), _PART_CHUNKS):
-                part = chunks[start : start + _PART_CHUNKS]
-                yield _new(each, part, self._vectors(part))
-                done += len(part)
-                self.chunks += len(part)
-                self._report_progress(each.document.source, within=size * done // len(each.spans))
+        source, count = each.document.source, len(each.spans)
+        for first in range(0, count, _PART_CHUNKS):
+            [part] = self.maker.made([each], first, _PART_CHUNKS)
+            yield part
+            self.chunks += len(part.chunks)
+            done = self._files[source].size * min(first + _PART_CHUNKS, count) // count
+            self._report_progress(source, within=done)
 
     def _wrote(self, source: str, chunks: int) -> None:
         (self.changed if source in self._known else self.added).append(source)
         self.chunks += chunks
-        self._done += self._bytes.get(source, 0)
+        self._done += self._files[source].size
         self._report_progress(source)
-
-    def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
-        rows = self.embedder.embed_documents([c.text_for_models for c in chunks])
-        return as_vectors(self.embedder.name, rows, 2)
 
     def _report_progress(self, source: str, *, within: int = 0) -> None:
         """Report progress; ``within`` are bytes of ``source`` that are done, where it is not finished."""
@@ -513,6 +472,19 @@ class Ingest:
                     self._done + within, self._total, files, self.chunks, source, self._done_before
                 )
             )
+
+
+def _file_at(path: Path, source: str, named: bool, encoding: str | None) -> _File:
+    try:
+        status = path.stat()
+    except OSError:
+        return _File(path, source, named, 0, "")
+    stat = f"{READER_VERSION}:{encoding or ''}:{status.st_size}:{status.st_ino}"
+    if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED:
+        stat = ""
+    else:
+        stat += f":{status.st_mtime_ns}:{status.st_ctime_ns}"
+    return _File(path, source, named, status.st_size, stat)
 
 
 def _below_any(source: str, folders: Sequence[str]) -> bool:
@@ -537,15 +509,8 @@ def ingest(
     that they are as they were. Files are read and segmented in a thread while those before them are embedded.
     With ``context`` title and headings go before each chunk's text where it is embedded and indexed.
     """
-    run = Ingest(
-        store,
-        segmenter,
-        embedder,
-        encoding=encoding,
-        progress=progress,
-        context=context,
-        roots=None if roots is None else [source_of(root) for root in roots],
-    )
+    maker = DocumentMaker(segmenter, embedder, encoding, context)
+    run = Ingest(store, maker, progress, None if roots is None else [source_of(root) for root in roots])
     return run.run(as_paths(paths), rebuild=rebuild)
 
 
@@ -654,11 +619,6 @@ def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) ->
         Chunk(i, s.of(text), source, s.start, s.end, document.page_of(s.start), position)
         for position, (i, s) in enumerate(zip(ids, spans[first:stop], strict=True), first)
     ]
-
-
-def _new(each: _Segmented, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> NewDocument:
-    document = each.document
-    return NewDocument(document.source, document.digest, chunks, vectors, document.title, each.stat)
 
 
 @contextmanager

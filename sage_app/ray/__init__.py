@@ -10,7 +10,6 @@ nothing, and a run that was killed goes on if it is started again.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import pickle
@@ -19,27 +18,27 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
-from sage_app.documents.reader import Document, digest_of, parse_document, read_bytes
-from sage_app.models import SentenceTransformerEmbedder, as_vectors
+from sage_app.documents.discovery import Skipped, as_paths
+from sage_app.documents.reader import Document
+from sage_app.models import SentenceTransformerEmbedder
 from sage_app.pipeline.ingest import (
     _BATCH_CHARACTERS,
+    DocumentMaker,
     DocumentSegmenter,
     Ingest,
     IngestReport,
     ProgressFunction,
-    Window,
-    chunks_of,
-    spans_of,
-    window_of,
+    skipped_by,
 )
 from sage_app.store.chunks import NewDocument
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import Store
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, SageError
-from sage_core.paths import PathArgument, as_path
+from sage_core.paths import PathArgument
 
 # Files handed to an actor at a time.
 _FILES_TOGETHER = 16
@@ -53,20 +52,19 @@ class _Item(NamedTuple):
     """A file to look at: its name in the store, its path, and `DocumentRecord.digest` and ``stat`` of it."""
 
     source: str
-    path: str
+    path: Path
     digest: str = ""
     stat: str = ""
 
 
 class _Result(NamedTuple):
-    """What became of a file: an error, too large to be sent, unchanged (no number of chunks), or chunks.
+    """What became of a file: skipped, too large to be sent, unchanged (no number of chunks), or chunks.
 
     The document is what is still to be written; None if the actor has written it.
     """
 
     item: _Item
-    error: str = ""
-    unopened: bool = False
+    skipped: Skipped | None = None
     large: bool = False
     chunks: int | None = None
     document: NewDocument | None = None
@@ -115,25 +113,24 @@ def ingest_with_ray(
         import ray  # noqa: F401
     except ImportError:
         raise MissingExtraError("Ingest on a Ray cluster", "ray") from None
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    run = _RayIngest(store, segmenter, embedder, encoding=encoding, progress=progress, context=context)
+    run = _RayIngest(store, DocumentMaker(segmenter, embedder, encoding, context), progress)
     with _cluster(address):
-        return run.run_on_cluster(given, workers=workers, rebuild=rebuild)
+        return run.run_on_cluster(as_paths(paths), workers=workers, rebuild=rebuild)
 
 
 class _RayIngest(Ingest):
     """One run. Use `ingest_with_ray`."""
 
-    def run_on_cluster(
-        self, given: Sequence[PathArgument], *, workers: int | None, rebuild: bool
-    ) -> IngestReport:
+    def run_on_cluster(self, paths: Sequence[Path], *, workers: int | None, rebuild: bool) -> IngestReport:
         """Do it; see `ingest_with_ray`."""
         began = time.perf_counter()
-        fresh = rebuild or not self.store.is_complete
-        self._known = {} if fresh else {r.source: r for r in self.store.documents()}
-        todo, gone = self._items(given, rebuild=rebuild)
-        if not fresh:
-            self.store.check(self._identity(probe=False))
+        gone = self._survey(paths, rebuild=rebuild)
+        todo: list[_Item] = []
+        for file in self._files.values():
+            if self._is_settled(file):
+                self._count_unchanged(file.source, file.stat)
+            else:
+                todo.append(_Item(file.source, file.path, self._digest(file), file.stat))
         self._report_progress("")
         identity = self._identity(probe=bool(todo))
         shared = bool(getattr(self.store, "several_writers", False))
@@ -150,49 +147,27 @@ class _RayIngest(Ingest):
                     open_store()
                     self.store.put(new)
                 for item in (r.item for r in results if r.large):
-                    data = read_bytes(item.path, encoding=self.encoding)
-                    document = parse_document(item.path, data, encoding=self.encoding, source=item.source)
                     open_store()
-                    self._stats[item.source] = item.stat
-                    self._write(self._segmented([document]))
+                    if document := self.maker.read(item.path, item.source):
+                        self._write(self.maker.segmented([document], {item.source: item.stat}))
                 for result in results:
                     self._note(result)
-            if fresh and not self.chunks:
+            if self._fresh and not self.chunks:
                 raise self._nothing_readable(rebuild=rebuild)
             if self._touched or gone or self._unreadable:
                 open_store()
-                self.store.touch(self._touched)
-                self.store.remove(*gone, *self._unreadable)
-                self.removed += [*gone, *self._unreadable]
+                self._settle(gone)
         return self._report(began)
-
-    def _items(self, given: Sequence[PathArgument], *, rebuild: bool) -> tuple[list[_Item], list[str]]:
-        """The files that may have changed, and the sources in the store that are gone."""
-        files, gone = self._survey([as_path(path) for path in given], rebuild=rebuild)
-        items: list[_Item] = []
-        for file in files:
-            if self._is_settled(file):
-                self._count_unchanged(file.source)
-                continue
-            digest = self._known[file.source].digest if file.source in self._known else ""
-            items.append(_Item(file.source, str(file.path), digest, self._stat(file)))
-        return items, gone
 
     def _note(self, result: _Result) -> None:
         """Count what became of a file."""
         item = result.item
-        if result.large:
-            return
-        if result.error:
-            self._skip(item.source, result.error, unopened=result.unopened)
-            if item.source in self._known and not result.unopened:
-                self._unreadable.append(item.source)
-        elif result.chunks is None:
-            self._count_unchanged(item.source)
-            if item.stat and item.stat != self._known[item.source].stat:
-                self._touched[item.source] = item.stat
-        else:
+        if result.skipped is not None:
+            self._skip(result.skipped)
+        elif result.chunks is not None:
             self._wrote(item.source, result.chunks)
+        elif not result.large:
+            self._count_unchanged(item.source, item.stat)
         self._report_progress(item.source)
 
     def _results(
@@ -207,11 +182,10 @@ class _RayIngest(Ingest):
         from ray.util import ActorPool
 
         resources = ray.cluster_resources()
-        here = isinstance(self.embedder, SentenceTransformerEmbedder)
+        here = isinstance(self.maker.embedder, SentenceTransformerEmbedder)
         gpus = int(resources.get("GPU", 0)) if here else 0
         most = workers or gpus or max(1, int(resources.get("CPU", 1)))
-        parts = (self.segmenter, self.embedder, self.store if shared else None, identity)
-        made = ray.put(cloudpickle.dumps((*parts, self.encoding, self.context)))
+        made = ray.put(cloudpickle.dumps((self.maker, self.store if shared else None, identity)))
         portions = [items[i : i + _FILES_TOGETHER] for i in range(0, len(items), _FILES_TOGETHER)]
         actor = ray.remote(_Worker).options(
             num_cpus=1,
@@ -238,55 +212,31 @@ class _Worker:
     """Reads, segments and embeds files, and writes to a store that takes several writers."""
 
     def __init__(self, parts: bytes) -> None:
-        made = pickle.loads(parts)
-        self.segmenter, self.embedder, self.store, self.identity, self.encoding, self.context = made
+        self.maker, self.store, self.identity = pickle.loads(parts)
 
     def results(self, items: Sequence[_Item]) -> list[_Result]:
         """What becomes of some files."""
         done: list[_Result] = []
         waiting: list[tuple[_Item, Document]] = []
         for item in items:
-            read = self.read(item)
-            if isinstance(read, _Result):
-                done.append(read)
+            try:
+                document = self.maker.read(item.path, item.source, item.digest)
+            except (InputError, MissingExtraError) as error:
+                done.append(_Result(item, skipped_by(item.source, error)))
                 continue
-            waiting.append((item, read))
+            if document is None or len(document.text) > _TOO_LARGE:
+                done.append(_Result(item, large=document is not None))
+                continue
+            waiting.append((item, document))
             if sum(len(document.text) for _, document in waiting) >= _BATCH_CHARACTERS:
                 done += self._done(waiting)
                 waiting = []
         return done + (self._done(waiting) if waiting else [])
 
-    def read(self, item: _Item) -> Document | _Result:
-        """The document of a file; a result if that is all that becomes of it."""
-        try:
-            data = read_bytes(item.path, encoding=self.encoding)
-            if digest_of(data, self.encoding) == item.digest:
-                return _Result(item)
-        except InputError as error:
-            return _Result(item, str(error), unopened=True)
-        try:
-            document = parse_document(item.path, data, encoding=self.encoding, source=item.source)
-        except MissingExtraError as error:
-            return _Result(item, f"{item.source} was not read: {error}", unopened=True)
-        except InputError as error:
-            return _Result(item, str(error))
-        return document if len(document.text) <= _TOO_LARGE else _Result(item, large=True)
-
     def _done(self, read: Sequence[tuple[_Item, Document]]) -> list[_Result]:
         """Cut and embed documents together."""
-        spans = spans_of(self.segmenter, [d.text for _, d in read], Window.of(self.embedder, self.segmenter))
-        window = window_of(self.embedder)
-        chunks = [
-            chunks_of(document, own, context=self.context, window=window)
-            for (_, document), own in zip(read, spans, strict=True)
-        ]
-        given = self.embedder.embed_documents([c.text_for_models for own in chunks for c in own])
-        vectors = as_vectors(self.embedder.name, given, 2)
-        ends = itertools.accumulate(map(len, chunks))
-        new = [
-            NewDocument(i.source, d.digest, own, vectors[end - len(own) : end], d.title, i.stat)
-            for (i, d), own, end in zip(read, chunks, ends, strict=True)
-        ]
+        stats = {item.source: item.stat for item, _ in read}
+        new = self.maker.made(self.maker.segmented([document for _, document in read], stats))
         if self.store is not None:
             with self.store.writing(self.identity):
                 self.store.put(new)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sage_app import Sage
+from sage_app.documents import reader
 from sage_app.pipeline import ingest as module
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.errors import InputError
@@ -35,8 +36,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(
         module, "_SETTLED", float("inf")
     )  # files settle with time, which a slow machine takes
-    count(module, "read_bytes")
-    count(module, "digest_of")
+    count(reader, "read_bytes")
+    count(reader, "digest_of")
     count(os.path, "realpath")
     return counted
 

@@ -2,13 +2,11 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sage_app.documents.discovery import as_paths, expand, find_files, source_of
-from sage_app.documents.reader import Document, parse_document
 from sage_app.pipeline.ingest import ingest
 from sage_app.store.folder import FolderStore
 from sage_core.errors import InputError, MissingExtraError
@@ -194,21 +192,3 @@ def test_a_missing_package_skips_its_files_and_keeps_what_the_store_has(
     assert "The lamp is lit." in {text for _, _, text in contents(store)}
     with pytest.raises(MissingExtraError):
         run(store, folder / "b.html")
-
-
-def test_a_document_that_cannot_be_stored_is_skipped_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def parse(path: Path, *args: object, **named: object) -> Document:
-        document = parse_document(path, *args, **named)  # type: ignore[arg-type]
-        return replace(document, title="\ud83d") if path.name == "mill.md" else document
-
-    monkeypatch.setattr("sage_app.pipeline.ingest.parse_document", parse)
-    report = run(tmp_path / "store", fill(tmp_path / "docs"))
-    assert (
-        names(report.added)
-        == {"ferry.txt", "light.txt"}
-        == {Path(c[1]).name for c in contents(tmp_path / "store")}
-    )
-    (skipped,) = report.skipped
-    assert "mill.md cannot be stored" in skipped.reason

@@ -18,9 +18,10 @@ from rich.console import Console
 
 import sage_app.pipeline.ingest
 from sage_app.cli.ingest import show_report
-from sage_app.documents.discovery import source_of
+from sage_app.documents.discovery import named_types, source_of
+from sage_app.documents.reader import Document
 from sage_app.pipeline import progress as progress_lines
-from sage_app.pipeline.ingest import IngestProgress, ingest, named_types
+from sage_app.pipeline.ingest import IngestProgress, ingest
 from sage_app.store.folder import FolderStore
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
@@ -41,13 +42,13 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    read, paths = sage_app.pipeline.ingest.read_bytes, []
+    read, paths = sage_app.pipeline.ingest.read_changed, []
 
-    def counted(path: Path, **options: str | None) -> bytes:
+    def counted(path: Path, *known: str, **options: str | None) -> Document | None:
         paths.append(path.name)
-        return read(path, **options)
+        return read(path, *known, **options)
 
-    monkeypatch.setattr(sage_app.pipeline.ingest, "read_bytes", counted)
+    monkeypatch.setattr(sage_app.pipeline.ingest, "read_changed", counted)
     return paths
 
 
@@ -81,7 +82,6 @@ def test_a_large_document_is_segmented_and_written_in_parts(
     run(tmp_path / "whole", folder)
     monkeypatch.setattr(sage_app.pipeline.ingest, "_LARGE_CHARACTERS", 100)
     monkeypatch.setattr(sage_app.pipeline.ingest, "_PART_CHUNKS", 8)
-    monkeypatch.setattr(sage_app.pipeline.ingest, "_PARTS_TOGETHER", 2)
     monkeypatch.setattr(sage_app.pipeline.ingest, "_PIECE_CHARACTERS", 70)
     embedder, seen = HashEmbedder(), []
     with FolderStore(tmp_path / "store") as store:

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sage_app.cli.main import run as main
-from sage_app.pipeline.ingest import IngestProgress, ingest
+from sage_app.pipeline.ingest import DocumentMaker, IngestProgress, ingest
 from sage_app.store import ChromaStore, FolderStore, Store
 from sage_core.errors import InputError, MissingExtraError, SageError, StoreError
 from sage_core.segmentation import Segmenter
@@ -267,10 +267,10 @@ def test_a_file_whose_reader_is_not_installed_is_skipped_alone(
     """The worker's own code, in this process: the processes of Ray have every package."""
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry leaves.", "b.html": "<p>The lamp is lit.</p>"})
     monkeypatch.setitem(sys.modules, "lxml", None)
-    parts = (BlankLineSegmenter(), HashEmbedder(), None, None, None, True)
-    items = [_Item(path, path) for path in (str(docs / "b.html"), str(docs / "a.txt"))]
+    parts = (DocumentMaker(BlankLineSegmenter(), HashEmbedder()), None, None)
+    items = [_Item(str(path), path) for path in (docs / "b.html", docs / "a.txt")]
     failed, read = _Worker(pickle.dumps(parts)).results(items)
-    assert "sage-rag[files]" in failed.error and failed.unopened
+    assert failed.skipped and "sage-rag[files]" in failed.skipped.reason and failed.skipped.unopened
     assert read.chunks == 1
 
 
