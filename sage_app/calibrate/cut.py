@@ -35,9 +35,6 @@ _THRESHOLDS = (*(float(f"{1 / (1 + math.exp(-4 + i / 10)):.3g}") for i in range(
 _SHARES = (*(float(f"{0.92**i:.3g}") for i in range(120)), 0.0)
 # The share of the questions that choose the family, where they cannot calibrate as well.
 _CHOOSING = 3
-# A cut is cheaper where it saves this share of the tokens.
-_CHEAPER = 0.05
-_MOST_DOUBLINGS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +123,6 @@ class Calibrated:
         tokens: Mean tokens kept of them.
         tokens_unpromised: Mean tokens of the cheapest cut that loses no more than ``limit`` on these
             questions, without a promise for others; the difference is what the promise costs.
-        cheaper_with: Number of questions and mean tokens where the promise would cost noticeably less, were
-            further questions like these; None if no number of them does.
     """
 
     selection: SelectionConfig
@@ -139,11 +134,9 @@ class Calibrated:
     loss: float
     tokens: float
     tokens_unpromised: float
-    cheaper_with: tuple[int, float] | None
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
-        more = self.cheaper_with
         return {
             "family": self.family,
             "parameter": self.parameter,
@@ -153,7 +146,6 @@ class Calibrated:
             "loss": round(self.loss, 4),
             "tokens": round(self.tokens, 1),
             "tokens_without_promise": round(self.tokens_unpromised, 1),
-            "cheaper_with": None if more is None else {"questions": more[0], "tokens": round(more[1], 1)},
         }
 
 
@@ -257,7 +249,6 @@ def calibrate(
         float(curve.losses[:, at].mean()),
         curve.cost(at),
         min(cheapest, curve.cost(at)),
-        _cheaper(curve, curve.cost(at), n, loss, level),
     )
 
 
@@ -357,18 +348,6 @@ def _passes(mean: float, n: int, loss: float, level: float | None) -> bool:
     if level is None:
         return mean <= _crc_limit(loss, n - n // _CHOOSING) + 1e-12
     return p_value(mean, n, loss) <= level
-
-
-def _cheaper(
-    curve: _Curve, tokens: float, n: int, loss: float, level: float | None
-) -> tuple[int, float] | None:
-    """The fewest doublings of the questions that save tokens, taking these losses for the expected ones."""
-    means = curve.losses.mean(axis=0)
-    for more in (n * 2**i for i in range(1, _MOST_DOUBLINGS + 1)):
-        at = next((i for i, mean in enumerate(means) if _passes(float(mean), more, loss, level)), None)
-        if at is not None and curve.cost(at) <= (1 - _CHEAPER) * tokens:
-            return more, curve.cost(at)
-    return None
 
 
 def _refusal(curves: Sequence[_Curve], n: int, loss: float, level: float | None) -> str:

@@ -151,10 +151,5 @@ def show(
     )
     extra = result.tokens - result.tokens_unpromised
     table.add_row("the promise costs", f"{extra:,.0f} tokens more than the cheapest cut on these questions")
-    if result.cheaper_with is None:
-        table.add_row("more questions", "would hardly make it cheaper")
-    else:
-        count, tokens = result.cheaper_with
-        table.add_row("more questions", f"with about {count:,} like these: about {tokens:,.0f} tokens")
     cli.console().print(table)
     cli.say(f"settings: {output}")

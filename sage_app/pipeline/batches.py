@@ -38,8 +38,7 @@ class MicroBatcher(Generic[T, R]):
     Args:
         run: Takes items, gives as many results in their order. Called by one thread at a time. A method's
             object, which has the batcher, is not kept alive by it: dropped, it frees its models at once.
-        weight: Size of an item.
-        limit: Most a batch may weigh; a heavier item is a batch of its own.
+        limit: Most items of a batch.
         delay: Seconds that a batch waits for more items before it starts, if the batch before held several.
     """
 
@@ -47,14 +46,12 @@ class MicroBatcher(Generic[T, R]):
         self,
         run: Callable[[Sequence[T]], Sequence[R]],
         *,
-        weight: Callable[[T], int] = lambda _: 1,
         limit: int = 256,
         delay: float = 0.0,
     ) -> None:
         self._run: Callable[[], Callable[[Sequence[T]], Sequence[R]] | None] = (
             weakref.WeakMethod(run) if isinstance(run, MethodType) else lambda: run
         )
-        self._weight = weight
         self._limit = limit
         self._delay = delay
         self._waiting: deque[_Job[T, R]] = deque()
@@ -109,15 +106,8 @@ class MicroBatcher(Generic[T, R]):
 
     def _take(self) -> list[_Job[T, R]]:
         """The jobs that waited longest, up to the limit; at least one."""
-        batch: list[_Job[T, R]] = []
-        total = 0
         with self._changed:
-            while self._waiting:
-                total += self._weight(self._waiting[0].item)
-                if batch and total > self._limit:
-                    break
-                batch.append(self._waiting.popleft())
-        return batch
+            return [self._waiting.popleft() for _ in range(min(self._limit, len(self._waiting)))]
 
     def _finish(self, batch: list[_Job[T, R]]) -> None:
         """Run jobs together; if that fails, one by one, so that only the culprit's caller sees the error."""

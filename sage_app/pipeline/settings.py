@@ -14,22 +14,7 @@ from sage_core.paths import as_path
 from sage_core.segmentation import Segmenter
 from sage_core.selection import SelectionConfig, rule_from_data, rule_to_data
 
-FORMAT = 1
-"""Raised where a file of this version could not be read by an earlier one."""
-
 _SEGMENTER = ("model", "target_tokens", "max_tokens", "min_tokens", "strategy", "threshold", "coarse_tokens")
-_SELECTION = tuple(field.name for field in fields(SelectionConfig))
-_KINDS = {
-    "segmenter": (dict, "an object of settings of the segmenter"),
-    "embedder": (str, "the name of an embedding model"),
-    "reranker": (str, "the name of a reranker"),
-    "context": (bool, "true or false"),
-    "candidates": (int, "a whole number"),
-    "selection": (dict, "an object of settings of the selection"),
-    "format": (int, "a whole number"),
-    "made_by": (dict, "an object"),
-    "measured": (dict, "an object"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ class SageSettings:
         for name in ("embedder", "reranker"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
-                raise InputError(f"{name} is {_KINDS[name][1]}, not {value!r}")
+                raise InputError(f"{name} is the name of a model, not {value!r}")
         if not isinstance(self.context, bool):
             raise InputError(f"context is true or false, not {self.context!r}")
         check_int("candidates", self.candidates, minimum=1)
@@ -123,17 +108,13 @@ class SageSettings:
         """
         if not isinstance(data, Mapping):
             raise InputError(f"settings are an object of names and values, not {shortened(data)}")
-        _known("setting", data, tuple(_KINDS))
-        for name, value in data.items():
-            kind, words = _KINDS[name]
-            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise InputError(f"{name!r} is {words}, not {value!r}")
-        if data.get("format", FORMAT) > FORMAT:
-            raise InputError(
-                f"written by a later version (format {data['format']}, known is {FORMAT}): update sage-rag"
-            )
-        settings = {name: value for name, value in data.items() if name not in ("format", "selection")}
-        return cls(**settings, selection=_selection(data.get("selection", {})))
+        names = tuple(field.name for field in fields(cls))
+        _known("setting", data, (*names, "format"))
+        settings = {name: data[name] for name in names if name in data}
+        selection = settings.pop("selection", {})
+        if not isinstance(selection, Mapping) or not isinstance(selection.get("rule", ""), str | Mapping):
+            raise InputError(f"selection is an object; its rule a name or an object: {shortened(selection)}")
+        return cls(**settings, selection=SelectionConfig.from_dict(selection))
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form.
@@ -150,7 +131,6 @@ class SageSettings:
                 f"the rule {name} is your own: settings hold those of sage_core.selection"
             ) from None
         return {
-            "format": FORMAT,
             "segmenter": dict(self.segmenter),
             "embedder": self.embedder,
             "reranker": self.reranker,
@@ -189,12 +169,6 @@ def load_settings(settings: SageSettings | str | Path) -> SageSettings:
         InputError: As `SageSettings.load`.
     """
     return settings if isinstance(settings, SageSettings) else SageSettings.load(settings)
-
-
-def _selection(data: Mapping[str, Any]) -> SelectionConfig:
-    if not isinstance(data.get("rule", ""), str | Mapping):
-        raise InputError('\'rule\' is a name or an object such as {"rule": "FixedK", "k": 5}')
-    return SelectionConfig.from_dict(data)
 
 
 def _known(what: str, data: Any, names: tuple[str, ...]) -> None:

@@ -13,15 +13,12 @@ import json
 import logging
 import secrets
 import socket
-import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import cache, partial
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,7 +65,6 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-INSPECT_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'")
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -92,14 +88,6 @@ def serve(
         bool, typer.Option("--no-browser", help="Only print the address, do not open it.")
     ] = False,
     settings: cli.SettingsOption = None,
-    retriever: Annotated[
-        str | None,
-        cli.option(
-            "Also inspect a retriever, engine or chain of LlamaIndex or LangChain of yours.",
-            "MODULE:NAME",
-            False,
-        ),
-    ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     base_url: cli.BaseUrlOption = None,
     timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
@@ -116,55 +104,20 @@ def serve(
 
     cli.require_packages(embedder, store=store)
     loaded = cli.load_settings(settings, embedder)
-    inspected = None if retriever is None else inspector(retriever)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     with closing(open_store(store)) as opened, listen_locally(port) as listening:
-        _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser, inspected=inspected)
+        _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser)
     return 0
 
 
-def inspector(name: str) -> Callable[[str], str]:
-    """What makes the page of `inspect` for a question, with the retriever that ``module:name`` names.
-
-    The adapters of the frameworks know it: entry points of the group ``sage_rag.inspectors``.
-
-    Raises:
-        InputError: Where there is no such module or name.
-    """
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InputError(f"--retriever {name}: {error}; name it as my_app:retriever") from error
-
-    def inspected(question: str) -> str:
-        from sage_app.rendering.html.views import fragment
-
-        problem: SageError = InputError("no adapter of LlamaIndex or LangChain is installed")
-        for entry in entry_points(group="sage_rag.inspectors"):
-            try:
-                return fragment(entry.load()(found, question))
-            except SageError as error:
-                problem = error
-        raise problem
-
-    return inspected
-
-
-_Inspected = Callable[[str], str]
-
-
-def _serve(
-    workbench: Workbench, listening: socket.socket, *, browser: bool, inspected: _Inspected | None = None
-) -> None:
+def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> None:
     """Serve until Ctrl-C."""
     import uvicorn
 
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
-        make_app(workbench, token, port, inspected=inspected),
+        make_app(workbench, token, port),
         http=limited_protocol(2 * _JSON_BYTES, _CONNECTION_SECONDS),
         log_level="warning",
         access_log=False,
@@ -178,8 +131,6 @@ def _serve(
     cli.say(f"sage-rag playground: {address}")
     if problem := workbench.info({})["problem"]:
         cli.say(problem, "yellow")
-    if inspected is not None:
-        cli.say(f"Inspector of the retriever: {address}inspect")
     cli.say("Ctrl-C stops it. Whoever has this address can read the store: do not pass it on.")
     if browser:
         opening = threading.Timer(0.5, partial(webbrowser.open, address))
@@ -362,7 +313,6 @@ def make_app(
     *,
     seconds: float = SECONDS,
     workers: int = _WORKERS,
-    inspected: _Inspected | None = None,
 ) -> Starlette:
     """The application: ``token`` begins every path, and ``port`` stands in every Host header.
 
@@ -385,8 +335,6 @@ def make_app(
     for name in ("info", "document", "segment", "search"):
         endpoint = partial(endpoints.json, work=getattr(workbench, name))
         routes.append(Route(f"/api/{name}", endpoint, methods=["POST"]))
-    if inspected is not None:
-        routes.append(Route("/inspect", partial(endpoints.page, work=inspected)))
     hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost"))
     return Starlette(
         routes=[Mount(f"/{token}", routes=routes)],
@@ -411,10 +359,7 @@ class _Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                headers = dict(HEADERS)
-                if scope["path"].endswith("/inspect"):  # asks by a form
-                    headers["content-security-policy"] = INSPECT_POLICY
-                own = [(k.encode(), v.encode()) for k, v in headers.items()]
+                own = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
@@ -468,24 +413,6 @@ class _JsonEndpoint:
         except (ValueError, RecursionError):
             return _problem(400, "a JSON object is needed")
         return await self._done(partial(work, data))
-
-    async def page(self, request: Request, work: _Inspected) -> Response:
-        """A form, and below it what was done with the question in it."""
-        from starlette.responses import HTMLResponse
-
-        from sage_app.rendering.html.markup import Markup, tag
-        from sage_app.rendering.html.page import page
-
-        question = request.query_params.get("question", "")[:MOST_QUESTION]
-        field = tag("input", name="question", size=60, value=question)
-        shown = await self._done(partial(work, question)) if question.strip() else None
-        form = tag("form", field, tag("button", "Inspect"))
-        status: int = 200
-        reply: Any = ""
-        if shown is not None:
-            status, reply = shown.status_code, json.loads(bytes(shown.body))
-        below = Markup(reply) if status == 200 else tag("p", reply["error"], class_="warning")
-        return HTMLResponse(page("sage-rag inspector", form, below, policy=INSPECT_POLICY), status)
 
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response

@@ -31,7 +31,6 @@ from sage_app.store.chunks import Chunk, Found, NewDocument, document_id, versio
 from sage_app.store.identity import Setting, StoreIdentity, StoreInfo
 from sage_app.store.protocol import DocumentRecord, OpenStore
 from sage_app.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
-from sage_core._checks import shortened
 from sage_core.errors import InputError, StoreError
 from sage_core.paths import as_path, kind_of
 from sage_core.text.keywords import index_terms
@@ -79,18 +78,13 @@ _TABLES = (
 _INDEXED = "SELECT row, CASE header WHEN '' THEN text ELSE header || char(10) || text END FROM chunks"
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
-_NONE = type(None)
 # SQLite forbids a forked child to use or close a connection of its parent
 # (https://www.sqlite.org/howtocorrupt.html, "across a fork"): they are kept from the garbage collector here.
 _PARENT_CONNECTIONS: list[object] = []
-# No store has so many rows; numbers below it leave room for arithmetic in 64 bits.
+# No store has so many rows.
 _MOST_ROWS = 1 << 48
 # A file's rest moves where fewer of its rows are alive, and at least this many are dead.
 _LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
-
-
-class _DamagedRowError(Exception):
-    """A row of the database that no store writes: somebody else changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +212,6 @@ class FolderStore(OpenStore, NameTables):
             rows = connection.execute(
                 "SELECT source, digest, chunks, title, stat FROM documents ORDER BY source"
             ).fetchall()
-            for row in rows:
-                _require_types("documents", row, (str, str, int, (str, _NONE), str))
             return [DocumentRecord(document_id(row[0]), *row) for row in rows]
 
     # -- connections ----------------------------------------------------------------------------------
@@ -293,8 +285,6 @@ class FolderStore(OpenStore, NameTables):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except _DamagedRowError as error:
-            raise self._damaged(str(error)) from error
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a message quotes damaged bytes
             raise StoreError(
                 f"the store at {self.path} cannot be used: {error}. If it is damaged, make it anew with "
@@ -316,8 +306,6 @@ class FolderStore(OpenStore, NameTables):
             StoreError: Where another process writes, or the store was made with other models.
         """
         try:
-            if rebuild:
-                self._free_places()
             (self.path / _VECTORS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
@@ -355,40 +343,13 @@ class FolderStore(OpenStore, NameTables):
         with closing(opened) as connection:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
                 if "locked" not in str(error):
-                    raise StoreError(f"cannot write to the store at {self.path}: {error}") from None
+                    raise StoreError(f"cannot write to the store at {self.path}: {_LOCK}: {error}") from None
                 raise StoreError(
                     f"another process is writing to the store at {self.path}: wait until it has ended"
                 ) from None
-            except sqlite3.DatabaseError:  # no database any more: nothing in it is needed
-                connection.close()
-                (self.path / _LOCK).unlink(missing_ok=True)
-                with self._writer_lock():
-                    yield
-                return
             yield
-
-    def _free_places(self) -> None:
-        """Remove what is no file from the places of the store's files: empty folders, FIFOs, broken links.
-
-        Raises:
-            StoreError: Where a folder holds something: that may be somebody's.
-        """
-        databases = [f"{name}{end}" for name in (DATABASE, _DRAFT) for end in ("", "-wal", "-shm")]
-        places = [*(self.path / name for name in (_LOCK, *databases)), *(self.path / _VECTORS).glob("*.vec")]
-        if (self.path / _VECTORS).is_symlink() or not (self.path / _VECTORS).is_dir():
-            places.append(self.path / _VECTORS)
-        for place in places:
-            if place.is_dir() and not place.is_symlink():
-                try:
-                    place.rmdir()
-                except OSError:
-                    raise StoreError(
-                        f"{place} is a folder where the store has a file: move it away"
-                    ) from None
-            elif os.path.lexists(place) and not _is_file(place):
-                place.unlink()
 
     def _refuse_chroma(self) -> None:
         if kind_of(self.path / _CHROMA) == "file":
@@ -471,7 +432,6 @@ class FolderStore(OpenStore, NameTables):
         segments = self._segments(writer.connection, writer.dimension)
         self._require_vectors(writer.connection, segments, _masks(writer.connection, segments, None))
         [(end,)] = writer.connection.execute("SELECT COALESCE(MAX(first + chunks), 0) FROM documents")
-        _require_rows("documents", end)
         if end > writer.rows:
             raise self._damaged(f"it has {end:,} rows, but counts {writer.rows:,}")
         with self._transaction():
@@ -606,7 +566,6 @@ class FolderStore(OpenStore, NameTables):
         if (document := row.fetchone()) is None:
             return
         key, first, chunks = document
-        _require_rows("documents", first, chunks)
         _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
         delete_names(connection, key)
@@ -779,7 +738,6 @@ class FolderStore(OpenStore, NameTables):
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
             statement = f"SELECT source, first, chunks FROM documents WHERE source IN {LISTED}"
             places = {row[0]: row[1:] for row in connection.execute(statement, listed(documents))}
-            _require_rows("documents", *(number for both in places.values() for number in both))
             rows = [
                 row
                 for source in dict.fromkeys(documents)
@@ -823,7 +781,6 @@ class FolderStore(OpenStore, NameTables):
     ) -> None:
         """Raise StoreError where chunks have no vectors: nothing else would say why they are not found."""
         [(chunks,)] = connection.execute("SELECT COALESCE(SUM(chunks), 0) FROM documents")
-        _require_rows("documents", chunks)
         alive = sum(len(s.vectors) for s in segments)
         alive -= sum(int(np.count_nonzero(mask)) for mask in masks if mask is not None)
         if alive < chunks:
@@ -838,10 +795,9 @@ class FolderStore(OpenStore, NameTables):
         for number, file, rows in connection.execute(
             "SELECT number, file, rows FROM segments ORDER BY number"
         ):
-            _require_rows("segments", number * ROWS if isinstance(number, int) else number, rows)
             # A store may come from elsewhere, and this name is written to.
-            if not isinstance(file, str) or Path(file).name != file or not 0 < rows <= ROWS:
-                raise _DamagedRowError(f"table segments: ({number}, {file!r}, {rows})")
+            if Path(file).name != file or not 0 < rows <= ROWS:
+                raise self._damaged(f"table segments has ({number}, {file!r}, {rows})")
             segment = known.get(file)
             if segment is None:
                 segment = Segment.open(self.path / _VECTORS / file, number * ROWS, rows, dimension)
@@ -862,43 +818,15 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone())
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a link to itself
-        return False
-
-
-def _require_types(table: str, row: Sequence[object], types: Sequence[Any]) -> None:
-    """Raise _DamagedRowError unless the values of a row have these types: SQLite takes any."""
-    if not all(map(isinstance, row, types)):
-        raise _DamagedRowError(f"table {table}: {shortened(repr(tuple(row)))}")
-
-
-def _require_rows(table: str, *numbers: object) -> None:
-    """Raise _DamagedRowError unless these can be numbers of rows."""
-    for number in numbers:
-        if not isinstance(number, int) or not 0 <= number <= _MOST_ROWS:
-            raise _DamagedRowError(f"table {table}: {shortened(repr(number))} for a number of rows")
-
-
 def _state(connection: sqlite3.Connection) -> tuple[str, int, int]:
     """Token, change and rows."""
-    states = connection.execute("SELECT token, change, rows FROM state").fetchmany(2)
-    if len(states) != 1:
-        raise _DamagedRowError(f"table state has {'no row' if not states else 'two rows'}")
-    [(token, change, rows)] = states
-    _require_types("state", (token,), (str,))
-    _require_rows("state", change, rows)
+    [(token, change, rows)] = connection.execute("SELECT token, change, rows FROM state")
     return token, change, rows
 
 
 def _dead(connection: sqlite3.Connection, since: int = -1) -> list[tuple[int, int]]:
     """The ranges of dead rows that came after the change ``since``."""
-    ranges = connection.execute("SELECT first, stop FROM dead WHERE change > ?", (since,)).fetchall()
-    for dead in ranges:
-        _require_rows("dead", *dead)
-    return ranges
+    return connection.execute("SELECT first, stop FROM dead WHERE change > ?", (since,)).fetchall()
 
 
 def _check_lengths(document: NewDocument) -> None:
@@ -1043,16 +971,8 @@ _CHUNKS = (
 )
 
 
-_CHUNK_TYPES = (str, str, int, int, (int, _NONE), str, int, (str, _NONE), str, str)
-
-
 def _chunk(row: Sequence[Any]) -> Chunk:
-    _require_types("chunks", row, _CHUNK_TYPES)
     source, digest, start, stop, page, text, position, title, headings, header = row
     name = f"{version_of(source, digest)}-{start}-{stop}"
-    try:
-        above = tuple(json.loads(headings))
-    except (ValueError, TypeError, RecursionError):
-        raise _DamagedRowError(f"table chunks: headings {shortened(headings)}") from None
-    _require_types("chunks", above, (str,) * len(above))
+    above = tuple(json.loads(headings))
     return Chunk(name, text, source, start, stop, page, position, title, above, header)

@@ -63,13 +63,13 @@ def test_what_arrives_meanwhile_is_one_batch():
     assert recorder.batches == [[0], [1, 2, 3, 4, 5]]
 
 
-def test_batches_keep_to_the_limit_by_weight():
+def test_batches_keep_to_the_limit():
     recorder = Recorder(block=True)
-    batcher = MicroBatcher(recorder, weight=lambda i: i, limit=10)
+    batcher = MicroBatcher(recorder, limit=2)
     with ThreadPoolExecutor(8) as pool:
         futures = queue_behind_a_running_batch(batcher, recorder, [4, 5, 2, 30, 1], pool)
         assert [f.result(10) for f in futures] == [8, 10, 4, 60, 2]
-    assert recorder.batches == [[0], [4, 5], [2], [30], [1]]
+    assert recorder.batches == [[0], [4, 5], [2, 30], [1]]
 
 
 def test_only_a_batch_that_follows_company_waits(monkeypatch):

@@ -217,7 +217,7 @@ def test_a_damaged_store_says_so_and_can_be_rebuilt(
     assert contents(store) == before
 
 
-@pytest.mark.parametrize("name", ["store.sqlite3-wal", "store.sqlite3-shm", "writer.lock"])
+@pytest.mark.parametrize("name", ["store.sqlite3-wal", "store.sqlite3-shm"])
 def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: str) -> None:
     folder, store = ingested(tmp_path)
     before = contents(store)
