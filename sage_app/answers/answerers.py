@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from sage_core._checks import check_part
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import InputError
 from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
@@ -69,7 +69,7 @@ class Answerer(Protocol):
             options: Options of a multiple-choice question.
 
         Raises:
-            LLMError: Where no answer could be had; its ``chunks`` are the passages.
+            LLMError: Where no answer could be had.
         """
         ...
 
@@ -156,20 +156,14 @@ class LLMAnswerer:
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
         """See `Answerer.generate`."""
-        try:
-            reply = self.chat.complete(answer_messages(question, context, options=options))
-        except LLMError as error:
-            raise _with_chunks(error, context) from error
+        reply = self.chat.complete(answer_messages(question, context, options=options))
         return reply.text.strip(), reply.usage
 
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
         """See `Answerer.agenerate`."""
-        try:
-            reply = await self.chat.acomplete(answer_messages(question, context, options=options))
-        except LLMError as error:
-            raise _with_chunks(error, context) from error
+        reply = await self.chat.acomplete(answer_messages(question, context, options=options))
         return reply.text.strip(), reply.usage
 
     def judge(
@@ -202,21 +196,11 @@ class LLMAnswerer:
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> Iterator[str | Completion]:
         """See `StreamingAnswerer.stream`."""
-        try:
-            yield from self.chat.stream(answer_messages(question, context, options=options))
-        except LLMError as error:
-            raise _with_chunks(error, context) from error
+        yield from self.chat.stream(answer_messages(question, context, options=options))
 
     async def astream(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> AsyncIterator[str | Completion]:
         """`stream` as an async iterator."""
-        try:
-            async for piece in self.chat.astream(answer_messages(question, context, options=options)):
-                yield piece
-        except LLMError as error:
-            raise _with_chunks(error, context) from error
-
-
-def _with_chunks(error: LLMError, context: Sequence[str]) -> LLMError:
-    return LLMError(str(error), chunks=context, retryable=error.retryable)
+        async for piece in self.chat.astream(answer_messages(question, context, options=options)):
+            yield piece

@@ -39,23 +39,6 @@ class QuotedQuestion:
     quotes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedQuestion:
-    """A question with, for each of its quotations, the places where it stands, any of which will do."""
-
-    text: str
-    evidence: tuple[tuple[Evidence, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Unlocated:
-    """A question that cannot be used, the quotation in question, and the reason."""
-
-    text: str
-    quote: str
-    reason: str
-
-
 def read_questions(path: str | Path) -> list[QuotedQuestion]:
     """Read a file with a JSON object on each line: ``question`` and ``quote``, a text or a list of texts.
 
@@ -101,25 +84,18 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def locate(
-    questions: Sequence[QuotedQuestion], documents: Sequence[Document]
-) -> tuple[list[LocatedQuestion], list[Unlocated]]:
-    """Find every quotation in the documents; white space and case may differ.
+def locate(question: QuotedQuestion, documents: Sequence[Document]) -> list[tuple[Evidence, ...]]:
+    """For each quotation the places where it stands, any of which will do; white space and case may differ.
 
-    Returns:
-        The questions whose quotations were all found, in their order, and the others with the reason.
+    Raises:
+        InputError: For one that stands nowhere, or in too many places.
     """
-    located: list[LocatedQuestion] = []
-    missing: list[Unlocated] = []
-    for question in questions:
-        places = [_places(quote, documents) for quote in question.quotes]
-        wrong = next((i for i, found in enumerate(places) if not 1 <= len(found) <= MOST_PLACES), None)
-        if wrong is None:
-            located.append(LocatedQuestion(question.text, tuple(places)))
-            continue
-        reason = f"stands in {len(places[wrong])} places: quote more" if places[wrong] else "not found"
-        missing.append(Unlocated(question.text, question.quotes[wrong], reason))
-    return located, missing
+    places = [_places(quote, documents) for quote in question.quotes]
+    for quote, found in zip(question.quotes, places, strict=True):
+        if not 1 <= len(found) <= MOST_PLACES:
+            reason = f"stands in {len(found)} places: quote more" if found else "not found"
+            raise InputError(f"{reason}: {quote!r}")
+    return places
 
 
 def _places(quote: str, documents: Sequence[Document]) -> tuple[Evidence, ...]:
@@ -132,20 +108,21 @@ def _places(quote: str, documents: Sequence[Document]) -> tuple[Evidence, ...]:
     )
 
 
-def ranked_question(question: LocatedQuestion, ranking: Retrieval) -> RankedQuestion:
-    """The candidates of a question for `calibrate`."""
-    held = [Evidence(c.chunk.source, Span(c.chunk.start, c.chunk.end)) for c in ranking.candidates]
-    # Rounded, and never rising, whatever the order in which shares are added up.
-    losses = accumulate((round(1 - _recall(question, held[:k]), 9) for k in range(len(held) + 1)), min)
+def ranked_question(places: Sequence[Sequence[Evidence]], ranking: Retrieval) -> RankedQuestion:
+    """The candidates of a question for `calibrate`, with what `locate` gave for it."""
+    candidates = ranking.candidates
+    held = [Evidence(c.chunk.source, Span(c.chunk.start, c.chunk.end)) for c in candidates]
+
+    def lost(k: int) -> float:
+        """Share of the quotations' characters that k candidates lack, each where most of it is held."""
+        shares = [max(_covered(place, held[:k]) for place in found) for found in places]
+        return round(1 - sum(shares) / len(shares), 9)
+
+    # Never rising, whatever the order in which shares are added up.
+    losses = accumulate(map(lost, range(len(held) + 1)), min)
     return RankedQuestion(
-        tuple(c.score for c in ranking.candidates), tuple(c.tokens for c in ranking.candidates), tuple(losses)
+        tuple(c.score for c in candidates), tuple(c.tokens for c in candidates), tuple(losses)
     )
-
-
-def _recall(question: LocatedQuestion, held: Sequence[Evidence]) -> float:
-    """Share of the quotations' characters that is held, each at the place of which most is."""
-    shares = [max(_covered(place, held) for place in places) for places in question.evidence]
-    return sum(shares) / len(shares)
 
 
 def _covered(place: Evidence, held: Sequence[Evidence]) -> float:

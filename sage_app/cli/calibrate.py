@@ -16,7 +16,7 @@ from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_app.calibrate.cut import Calibrated
-    from sage_app.calibrate.quotations import LocatedQuestion, Unlocated
+    from sage_app.calibrate.quotations import Evidence
     from sage_app.documents.reader import Document
     from sage_app.store import Store
 
@@ -72,15 +72,22 @@ def calibrate(
     _check_output(output)
     quoted = read_questions(questions)
     with open_sage(store, settings=base, base_url=base_url, timeout=timeout, offline=True) as sage:
-        located, unlocated = locate(quoted, _documents(sage.store, encoding))
+        documents = _documents(sage.store, encoding)
+        located: list[tuple[str, list[tuple[Evidence, ...]]]] = []
+        unlocated: list[dict[str, str]] = []
+        for question in quoted:
+            try:
+                located.append((question.text, locate(question, documents)))
+            except InputError as error:
+                unlocated.append({"question": question.text, "reason": str(error)})
         if not located:
             raise InputError(
                 f"none of the {len(quoted)} questions can be used: a quotation stands in a document as it is "
-                f"written there; the first: {unlocated[0].quote!r} {unlocated[0].reason}"
+                f"written there; the first: {unlocated[0]['reason']}"
             )
-        rankings = [sage.retrieve(question.text) for question in located]
+        rankings = [sage.retrieve(text) for text, _ in located]
     result = find_cut(
-        [ranked_question(q, r) for q, r in zip(located, rankings, strict=True)],
+        [ranked_question(places, r) for (_, places), r in zip(located, rankings, strict=True)],
         loss=1 - keep,
         confidence=confidence,
         scale=rankings[0].scale,
@@ -94,10 +101,11 @@ def calibrate(
     )
     chosen.save(output)
     if as_json:
-        left = [{"question": u.text, "quote": u.quote, "reason": u.reason} for u in unlocated]
-        cli.print_json({**result.to_dict(), "unlocated": left, "settings_file": str(output)})
+        cli.print_json({**result.to_dict(), "unlocated": unlocated, "settings_file": str(output)})
         return
-    show(result, located, unlocated, output)
+    for item in unlocated:
+        cli.say(f"not used: {one_line(item['question'])} ({one_line(item['reason'])[:120]})", "yellow")
+    show(result, output)
 
 
 def _check_output(path: Path) -> None:
@@ -133,21 +141,17 @@ def _documents(store: Store, encoding: str | None) -> list[Document]:
     return documents
 
 
-def show(
-    result: Calibrated, located: list[LocatedQuestion], unlocated: list[Unlocated], output: Path
-) -> None:
+def show(result: Calibrated, output: Path) -> None:
     """The cut, what it keeps and costs, and where it was written."""
     from rich.table import Table
 
-    for item in unlocated:
-        reason, quote = one_line(item.reason), one_line(item.quote)[:80]
-        cli.say(f"not used: {one_line(item.text)} ({reason}: {quote!r})", "yellow")
     how = "on average" if result.confidence is None else f"with probability {result.confidence:g}"
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("promise", f"at least {1 - result.limit:.1%} of the evidence is kept, {how}")
     table.add_row("cut", f"{result.family}: {result.parameter:g}")
     table.add_row(
-        f"on {counted(len(located), 'question')}", f"{1 - result.loss:.1%} kept, {result.tokens:,.0f} tokens"
+        f"on {counted(result.questions, 'question')}",
+        f"{1 - result.loss:.1%} kept, {result.tokens:,.0f} tokens",
     )
     extra = result.tokens - result.tokens_unpromised
     table.add_row("the promise costs", f"{extra:,.0f} tokens more than the cheapest cut on these questions")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
-from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
+from sage_app.cli.local_server import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import as_path
@@ -199,7 +199,6 @@ def _serve_http(server: Any, port: int) -> None:
         # With its sockets open, uvicorn would otherwise log an error and end the process.
         config = uvicorn.Config(
             app,
-            http=limited_protocol(8 * 2**20),  # the library refuses bodies over 4 MB
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,

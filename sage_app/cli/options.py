@@ -62,15 +62,6 @@ QuestionsArgument = Annotated[
         parser=path_argument,
     ),
 ]
-DocumentsArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[PATH...]",
-        help="Files and folders; without any, the documents of the store.",
-        parser=path_argument,
-        show_default=False,
-    ),
-]
 StoreOption = Annotated[
     str,
     typer.Option(

@@ -36,6 +36,9 @@ _END: Any = object()
 # Settings that some servers and models refuse: left out (or renamed) from then on, rather than failing.
 _ADAPTABLE = ("response_format", "temperature", "max_tokens", "stream_options")
 
+_NOT_ALLOWED = ", not allowed: check the API key and its rights"
+_STATUS = {401: _NOT_ALLOWED, 403: _NOT_ALLOWED, 404: ": no such model or address, check both"}
+
 # OpenAI takes 2,048 texts and 300,000 tokens in one request.
 _MOST_TEXTS = 2_048
 _MOST_CHARACTERS = 300_000
@@ -208,18 +211,10 @@ class _Served:
 
     def _status(self, error: Any) -> tuple[str, bool]:
         status, fields = int(error.status_code), error.body if isinstance(error.body, Mapping) else {}
-        said = self._redacted(str(fields.get("message") or error.message))
-        why, retryable = "", status in (408, 409, 429) or status >= 500
-        if 300 <= status < 400:
-            why = ": it redirects to another address; give that one as base_url"
-        elif status in (401, 403):
-            why = ", not allowed: check the API key and its rights"
-        elif status == 404:
-            why = ": no such model or address, check both"
-        elif status == 429 and "insufficient_quota" in (fields.get("code"), fields.get("type")):
-            why, retryable = ": the account's quota is used up", False
-        elif status >= 500:
-            why = ", the server failed: try again later"
+        said = self._redacted(str(fields.get("message") or fields.get("detail") or error.message))
+        used_up = "insufficient_quota" in (fields.get("code"), fields.get("type"))
+        retryable = (status in (408, 409, 429) or status >= 500) and not used_up
+        why = _STATUS.get(status, ": it redirects; give that address as base_url" if status < 400 else "")
         return f"status {status}{why} ({said})", retryable
 
     def _redacted(self, text: str) -> str:

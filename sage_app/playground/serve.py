@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
-from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
+from sage_app.cli.local_server import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, counted, near_match
 from sage_core.errors import InputError, SageError, StoreError
@@ -56,7 +56,6 @@ MOST_QUESTION = 2_000
 SECONDS = 120.0
 """Most seconds of a request."""
 _BODY_SECONDS = 30.0
-_CONNECTION_SECONDS = SECONDS + 60.0  # Until a connection ends whatever it does.
 _WORKERS = 2
 _MOST_TOKENS, _MOST_CANDIDATES = 10_000, 500
 _JSON_BYTES = 4 * MOST_CHARACTERS + 10_000
@@ -118,7 +117,6 @@ def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> 
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
         make_app(workbench, token, port),
-        http=limited_protocol(2 * _JSON_BYTES, _CONNECTION_SECONDS),
         log_level="warning",
         access_log=False,
         lifespan="off",

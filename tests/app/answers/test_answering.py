@@ -140,7 +140,7 @@ def test_a_server_that_fails_while_grading_still_gives_the_answer(trouble: Reply
     assert KEY not in str(result) + repr(result.to_dict())
 
 
-def test_a_server_that_fails_while_answering_hands_back_the_chunks() -> None:
+def test_a_server_that_fails_while_answering_is_an_error_that_may_pass() -> None:
     with LLMServer([Reply(status=503)]) as server:
         answerer = answerer_for(server, max_retries=0)
         for call in (
@@ -150,7 +150,7 @@ def test_a_server_that_fails_while_answering_hands_back_the_chunks() -> None:
         ):
             with pytest.raises(LLMError) as caught:
                 call()
-            assert caught.value.chunks == tuple(CHUNKS) and caught.value.retryable
+            assert caught.value.retryable
 
 
 async def test_an_answer_can_be_streamed() -> None:

@@ -16,10 +16,10 @@ def document(text: str, name: str = "/docs/a.md") -> Document:
 
 def place(quote: str, text: str) -> str:
     """What a quotation is taken for, or why it is not found."""
-    located, missing = locate([QuotedQuestion("Why?", (quote,))], [document(text)])
-    if missing:
-        return missing[0].reason
-    [[evidence]] = located[0].evidence
+    try:
+        [[evidence]] = locate(QuotedQuestion("Why?", (quote,)), [document(text)])
+    except InputError as error:
+        return str(error).rpartition(": ")[0]
     return evidence.span.of(text)
 
 
@@ -38,10 +38,10 @@ def test_a_quotation_is_found_whatever_its_white_space_and_case(quote: str, text
 
 def test_any_of_several_places_will_do_and_all_quotations_are_needed() -> None:
     documents = [document("It opens at nine.", "/docs/a.md"), document("It opens at nine!", "/docs/b.md")]
-    asked = [QuotedQuestion("When?", ("opens at nine",)), QuotedQuestion("Who?", ("at nine", "Ann"))]
-    [both], [missing] = locate(asked, documents)
-    assert [e.document for e in both.evidence[0]] == ["/docs/a.md", "/docs/b.md"]
-    assert (missing.quote, missing.reason) == ("Ann", "not found")
+    [both] = locate(QuotedQuestion("When?", ("opens at nine",)), documents)
+    assert [e.document for e in both] == ["/docs/a.md", "/docs/b.md"]
+    with pytest.raises(InputError, match="not found: 'Ann'"):
+        locate(QuotedQuestion("Who?", ("at nine", "Ann")), documents)
 
 
 def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:

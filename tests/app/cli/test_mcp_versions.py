@@ -4,12 +4,10 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,18 +125,6 @@ def _status(address: str, **headers: str) -> int:
         return error.code
 
 
-def _flooded(port: int) -> int:
-    """How many bytes of a body without end were taken."""
-    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-    sent, part = 0, b"40000\r\n" + b" " * 0x40000 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, suppress(OSError):
-        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
-        while sent < 200_000_000:
-            connection.sendall(part)
-            sent += len(part)
-    return sent
-
-
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_http_is_for_this_machine_and_refuses_other_sites(tmp_path: Path) -> None:
     arguments = ["mcp", "--store", tmp_path / "store", "--offline", "--http", "0"]
@@ -149,7 +135,6 @@ def test_http_is_for_this_machine_and_refuses_other_sites(tmp_path: Path) -> Non
         assert _status(address) == 200
         assert _status(address, Origin="http://evil.example") == 403
         assert _status(address, Host="evil.example") == 421
-        assert _flooded(int(address.split(":")[2].split("/")[0])) < 40_000_000
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     finally:

@@ -7,12 +7,9 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +22,7 @@ import httpx
 from starlette.testclient import TestClient
 
 from sage_app import Sage, SageConfig
-from sage_app.cli import local_server
-from sage_app.cli.local_server import limited_protocol, listen_locally
+from sage_app.cli.local_server import listen_locally
 from sage_app.cli.main import run
 from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
@@ -389,73 +385,3 @@ def test_a_port_in_use_and_a_missing_extra(
     code, message = mistake(capsys, "serve", "--store", tmp_path / "none")
     assert code == 1 and 'pip install "sage-rag[serve]"' in message
     assert run(["serve", "--port", "70000"]) == 2
-
-
-# -- connections ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def address(workbench: serve.Workbench) -> Iterator[tuple[str, int]]:
-    """A server on a port of its own, in a thread."""
-    import uvicorn
-
-    listening = listen_locally(0)
-    host, port = listening.getsockname()[:2]
-    app = serve.make_app(workbench, TOKEN, port)
-    config = uvicorn.Config(app, http=limited_protocol(2**21), log_level="critical", lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    yield host, port
-    server.should_exit = True
-    thread.join()
-    listening.close()
-
-
-HEAD = b"POST /secret/api/info HTTP/1.1\r\nHost: x\r\n"
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [b"", HEAD, HEAD + b"Content-Length: 9\r\n\r\n{", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD],
-    ids=["nothing", "half a head", "half a body", "half a second one"],
-)
-def test_a_connection_without_a_request_is_closed(
-    monkeypatch: pytest.MonkeyPatch, address: tuple[str, int], sent: bytes
-) -> None:
-    monkeypatch.setattr(local_server, "_HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(local_server, "_REQUEST_SECONDS", 0.1)
-    with socket.create_connection(address, timeout=60) as connection:
-        connection.sendall(sent)
-        with suppress(ConnectionError):
-            while connection.recv(4096):  # the first of two is answered
-                pass
-
-
-def test_many_idle_connections_do_not_shut_the_page_out(
-    monkeypatch: pytest.MonkeyPatch, address: tuple[str, int]
-) -> None:
-    monkeypatch.setattr(local_server, "_MOST_CONNECTIONS", 5)
-    idle = [socket.create_connection(address, timeout=60) for _ in range(20)]
-    try:
-        assert httpx.get(f"http://{address[0]}:{address[1]}/{TOKEN}/").status_code == 200
-        with suppress(ConnectionError):
-            assert idle[0].recv(1) == b""
-    finally:
-        for connection in idle:
-            connection.close()
-
-
-@pytest.mark.parametrize("path", [f"/{TOKEN}/api/segment", "/", f"/{TOKEN}/"])
-def test_a_body_without_end_is_not_read_on(address: tuple[str, int], path: str) -> None:
-    sent, part = 0, b"40000\r\n" + b" " * 0x40000 + b"\r\n"
-    with socket.create_connection(address, timeout=60) as connection:
-        head = f"POST {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n"
-        connection.sendall(
-            f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-        )
-        with suppress(ConnectionError):
-            while sent < 200_000_000:
-                connection.sendall(part)
-                sent += len(part)
-    assert sent < 20_000_000
