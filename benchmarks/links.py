@@ -50,6 +50,7 @@ from sage_core.ranking import (
     vouch_named,
 )
 from sage_core.text.keywords import index_terms
+from sage_core.text.links import document_names
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -90,11 +91,11 @@ class Names:
 
     def index_of(self, documents: Sequence[str]) -> NameIndex:
         """The names of some documents."""
-        index = NameIndex(count=lambda terms: (self.frequency, len(self.dev.chunks)))
+        names: dict[str, list[str]] = {}
         for document in documents:
             beginning = "\n".join(self.dev.chunks[row].text for row in self.rows[document][:2])
-            index.add(document, self.titles[document], beginning=beginning)
-        return index
+            names[document] = document_names(self.titles[document], beginning=beginning)
+        return NameIndex(names, count=lambda terms: (self.frequency, len(self.dev.chunks)))
 
     def score(self, question: int, chunks: Sequence[int]) -> list[float | None]:
         """Probabilities, neighbors having vouched."""

@@ -294,7 +294,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         cut = yield from Compute(self._cut, plain, query, known)
         if cut is None:
             return self._scored(documents, (yield from self._scores(documents, query, known)), question=query)
-        read = ScoreReading([*cut.probabilities], "probability", False)
+        read = ScoreReading([*cut.probabilities], "probability")
         if not isinstance(self._scorer(), HybridReranker):
             passages = [part.made() for part in cut.parts]
             read = self._read((yield from self._scores(passages, query, read.scores)))

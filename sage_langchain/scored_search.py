@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +16,11 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
-from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, as_many, drive
 from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
-from sage_core.selection.scales import Similarities, store_similarities
+from sage_core.selection.scales import Similarities, rises, store_similarities
 from sage_core.word_index.search import WordSearch
 from sage_langchain._passages import places_of
 from sage_langchain._private import docstore_of, relevance_function, tracing_params
@@ -40,6 +40,8 @@ from sage_langchain.compressor import titled, without_header
 logger = logging.getLogger(__name__)
 
 _FETCHED = 1_000
+_EUCLIDEAN = frozenset({"Annoy", "PGVector", "PGVectorStore", "QdrantVectorStore", "SQLiteVec"})
+"""Stores that give distances of which the squares fall as cosines do; others give those squares."""
 
 
 class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
@@ -114,18 +116,27 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _found(self, query: str, arguments: Mapping[str, Any]) -> Steps[Scored]:
         """What the store's search gives, with its raw scores."""
         store = self.vectorstore
-        search, asearch = store.similarity_search_with_score, store.asimilarity_search_with_score
-        try:
-            return plain((yield from _within(search, asearch, query, arguments)))
-        except NotImplementedError:  # `similarity_search` is all that a store must have
-            found = yield from _within(store.similarity_search, store.asimilarity_search, query, arguments)
-        return _by_order(found)
+
+        def ask(k: int) -> Steps[Scored]:
+            asked, search = {**arguments, "k": k}, store.similarity_search_with_score
+            try:
+                return plain((yield from Call(search, store.asimilarity_search_with_score, query, **asked)))
+            except NotImplementedError:  # `similarity_search` is all that a store must have
+                found = yield from Call(store.similarity_search, store.asimilarity_search, query, **asked)
+            return _by_order(found)
+
+        return as_many(ask, arguments["k"])
 
     def _reading(self, scored: Scored) -> Similarities:
         """How to read the store's scores, given in its order."""
         raw = [score for _, score in scored]
         # The user's own reading first, then the store's, else the order says which way is near.
-        read = store_similarities(raw, self.similarity or relevance_function(self.vectorstore))
+        convert = self.similarity or relevance_function(self.vectorstore)
+        # Of LangChain's two conversions of distances that of Euclid's gives 0 here.
+        euclid = convert is None or abs(convert(math.sqrt(2))) < 1e-9
+        if type(self.vectorstore).__name__ in _EUCLIDEAN and not self.similarity and euclid and rises(raw):
+            convert = _cosine
+        read = store_similarities(raw, convert)
         if read.contradicted:
             self._warn_once()
         return read
@@ -267,17 +278,9 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         return [{name: source for name, source in own.items() if source in seen} for own in names]
 
 
-def _within(search: Any, asearch: Any, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
-    """What a search gives; of a store that fails if it holds fewer than asked for, what it holds."""
-    k = arguments["k"]
-    while True:
-        try:
-            return (yield from Call(search, asearch, query, **{**arguments, "k": k}))
-        except (RuntimeError, ValueError) as error:
-            if k < 2 or isinstance(error, NotImplementedError | InputError):
-                raise
-            logger.warning("the search for %d documents failed, half as many are asked for: %s", k, error)
-            k //= 2
+def _cosine(distance: float) -> float:
+    """Of two vectors of length 1."""
+    return 1 - distance * distance / 2
 
 
 def _by_order(documents: Sequence[Document]) -> Scored:

@@ -42,9 +42,11 @@ def embedding_model_of(retriever: BaseRetriever) -> BaseEmbedding | None:
     return None if retriever._vector_store_query_mode in _WITHOUT_EMBEDDING else retriever._embed_model
 
 
-def diversifies(retriever: BaseRetriever) -> bool:
-    """Whether its scores are those of maximal marginal relevance."""
-    return getattr(retriever, "_vector_store_query_mode", None) == VectorStoreQueryMode.MMR
+def undiversified(retriever: VectorIndexRetriever) -> VectorIndexRetriever | None:
+    """Of one that looks for what is new as well (MMR) a copy that looks for what is near; else None."""
+    if retriever._vector_store_query_mode != VectorStoreQueryMode.MMR:
+        return None
+    return searching_words(retriever, VectorStoreQueryMode.DEFAULT, retriever.similarity_top_k)
 
 
 def limits_of(retriever: BaseRetriever) -> dict[str, Any]:

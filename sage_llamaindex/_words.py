@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
+from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
@@ -25,6 +27,9 @@ from sage_core.text.tokens import get_counter
 from sage_core.word_index.search import Entry, Limits, TextVersions, WordSource
 from sage_core.word_index.words import Rereading
 from sage_llamaindex._neighbors import titled
+
+_EXPONENTIAL = ("ChromaVectorStore", "LanceDBVectorStore")
+"""Stores whose score is ``exp(-distance)``."""
 
 
 def entry(node: BaseNode) -> Entry:
@@ -143,9 +148,19 @@ class ChromaNodes(_Nodes):
         return {node.node_id for node in self._store.get_nodes(list(ids), filters)} if ids else set()
 
 
-def kind_of(store: Any) -> str:
-    """The name of a vector store's class, which stores of the old protocol do not say themselves."""
-    return str(store.class_name()) if hasattr(store, "class_name") else type(store).__name__
+def is_a(store: Any, *names: str) -> bool:
+    """Whether a vector store is of a class of one of these names, whose package need not be installed."""
+    return any(base.__name__ in names for base in type(store).__mro__)
+
+
+def nearness(store: Any, raw: Sequence[float | None]) -> Callable[[float | None], float | None]:
+    """From a store's scores to numbers that fall as cosines do; ``raw`` are those of a search, in order."""
+    known = [score for score in raw if score is not None]
+    if is_a(store, *_EXPONENTIAL) and min(known, default=0.0) > 0:  # 0 is in a hybrid search's places
+        return lambda score: None if score is None else 1 + math.log(score or math.ulp(0.0)) / 2
+    # Divided, so that none is below -1, which looks like a logit.
+    sign = -1.0 / max(1.0, *known) if rises(raw) else 1.0
+    return lambda score: None if score is None else sign * score
 
 
 def source_of(index: Any) -> WordSource[BaseNode] | None:
@@ -156,7 +171,7 @@ def source_of(index: Any) -> WordSource[BaseNode] | None:
     if index.index_struct.nodes_dict:
         return DocstoreNodes(index)
     store = index.vector_store
-    if kind_of(store) == "ChromaVectorStore" and store.client is not None:
+    if is_a(store, "ChromaVectorStore") and store.client is not None:
         return ChromaNodes(store)
     # Filled later: nodes go where those of a store that keeps no text go.
     return DocstoreNodes(index) if not store.stores_text else None
@@ -189,10 +204,10 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
         query_embedding=bundle.embedding, similarity_top_k=len(ids), query_str=bundle.query_str
     )
     options: dict[str, Any] = {}
-    if isinstance(store, SimpleVectorStore) or kind_of(store) == "QdrantVectorStore":
+    if isinstance(store, SimpleVectorStore) or is_a(store, "QdrantVectorStore"):
         # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
         query.node_ids = list(ids)
-    elif kind_of(store) == "ChromaVectorStore":
+    elif is_a(store, "ChromaVectorStore"):
         # A search within ids of which the collection lacks one is an error in Chroma.
         there = store.client.get(ids=list(ids), include=[])["ids"]
         if not there:

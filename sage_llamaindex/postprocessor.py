@@ -170,6 +170,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _warned: bool = PrivateAttr(default=False)
     _reported_few: bool = PrivateAttr(default=False)
     _reported_overruled: bool = PrivateAttr(default=False)
+    # Whether the nodes are from our own search: higher is better, and what it does not return is worse.
+    _searched: bool = PrivateAttr(default=False)
 
     @classmethod
     def class_name(cls) -> str:
@@ -242,12 +244,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bundle = _query_of(query_bundle)
         by_order = all(score is None for score in reading.scores)
         # A fused or sorted list without scores still has an order, which says much.
-        known = scores_or_order(asked_or_not(reading.scores))
+        known = scores_or_order(reading.scores if self._searched else asked_or_not(reading.scores))
         cut = yield from Compute(self._cut, bundle.query_str, nodes, known)
         if cut is None:
             read = yield from self._scores(nodes, known, bundle)
             return replace(self._scored(nodes, read.scores, read.scale, bundle.query_str), by_order=by_order)
-        read = ScoreReading([n.score for n in cut.nodes], "probability", False)
+        read = ScoreReading([n.score for n in cut.nodes], "probability")
         if not isinstance(scorer, HybridReranker):
             read = yield from self._scores(cut.nodes, read.scores, bundle)
         scores = vouch(read.scores, cut.links, read.scale)
@@ -385,7 +387,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         def evidence(some: list[int]) -> list[float]:
             return self._ranker.likeness(question, _texts([nodes[i] for i in some])[0])
 
-        if self.scale == "auto":
+        if self.scale == "auto" and not self._searched:
             found = standing(scores, evidence if question.strip() else None)
             if found.overruled and not self._reported_overruled:
                 self._reported_overruled = True

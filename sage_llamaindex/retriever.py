@@ -21,26 +21,25 @@ from typing_extensions import Self
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Steps, adrive, drive
+from sage_core.feedback.drivers import Call, Steps, adrive, as_many, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import SelectionConfig, read_scores
-from sage_core.selection.scales import rises
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
 from sage_llamaindex._private import (
     callback_manager_of,
-    diversifies,
     embedding_model_of,
     follow_new_nodes,
     index_of,
     limits_of,
     searching_words,
+    undiversified,
     vector_store_of,
 )
-from sage_llamaindex._words import GivenNodes, entry, similarities, source_of, sparse_mode
+from sage_llamaindex._words import GivenNodes, entry, nearness, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
 logger = logging.getLogger(__name__)
@@ -132,6 +131,7 @@ class SageRetriever(BaseRetriever):
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
             # A small index has no more nodes, and no setting would bring any.
             self._postprocessor._reported_few = True
+            self._postprocessor._searched = True
         if words == "off":
             return
         if words != "auto":
@@ -140,7 +140,8 @@ class SageRetriever(BaseRetriever):
             self._words = WordSearch(source, entry, words_path)
         elif isinstance(retriever, VectorIndexRetriever):
             # Only where the nodes cannot be read: an index of our own can be filtered and named.
-            self._sparse = _sparse(retriever, words_of(candidates))
+            mode = sparse_mode(vector_store_of(retriever))
+            self._sparse = mode and searching_words(retriever, mode, words_of(candidates))
         logger.info("words are searched in: %s", self.words_from)
 
     @classmethod
@@ -280,19 +281,26 @@ class SageRetriever(BaseRetriever):
         return await self._postprocessor.apostprocess_nodes(nodes, query_bundle)
 
     def _asking(self, bundle: QueryBundle) -> Steps[list[NodeWithScore]]:
-        """What the search gives; of a store that fails if it holds fewer than asked for, what it holds."""
+        """What the search gives."""
         retriever = self._retriever
-        while True:
-            try:
-                return (yield from Call(retriever.retrieve, retriever.aretrieve, bundle))
-            except (RuntimeError, ValueError) as error:
-                if not isinstance(retriever, VectorIndexRetriever) or isinstance(error, InputError):
-                    raise
-                if (k := retriever.similarity_top_k) < 2:
-                    raise
-                logger.warning("the search for %d nodes failed, half as many are asked for: %s", k, error)
-                retriever = copy.copy(retriever)
-                retriever.similarity_top_k = k // 2
+        if not isinstance(retriever, VectorIndexRetriever):
+            return (yield from Call(retriever.retrieve, retriever.aretrieve, bundle))
+
+        def found(searching: VectorIndexRetriever) -> Steps[list[NodeWithScore]]:
+            def ask(k: int) -> Steps[list[NodeWithScore]]:
+                asked = copy.copy(searching)
+                asked.similarity_top_k = k
+                return (yield from Call(asked.retrieve, asked.aretrieve, bundle))
+
+            return as_many(ask, searching.similarity_top_k)
+
+        near = yield from found(retriever)
+        if (plain := undiversified(retriever)) is not None:
+            # Scores of a search for different nodes say what is new in each as well.
+            by_id = {n.node.node_id: n for n in near}
+            listed = [n for n in (yield from found(plain)) if by_id.pop(n.node.node_id, None)]
+            near = [*listed, *(NodeWithScore(node=n.node, score=None) for n in by_id.values())]
+        return near
 
     def _embedded(self, bundle: QueryBundle) -> QueryBundle:
         """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
@@ -326,28 +334,18 @@ class SageRetriever(BaseRetriever):
     ) -> list[NodeWithScore]:
         """The candidates: no node and no text twice, each with its similarity where the store knows it."""
         own = isinstance(self._retriever, VectorIndexRetriever)
-        if own and diversifies(self._retriever):
-            # Its scores say what is new in a passage as well: how near each is the store is asked again.
-            known = similarities(self._index, bundle, [n.node.node_id for n in near])
-            near = [NodeWithScore(node=n.node, score=known.get(n.node.node_id)) for n in near]
-            near.sort(key=lambda n: -(n.score or 0.0))
-        # Our own search lists the nearest first: scores that rise along it are distances, however few.
-        # Divided, so that none is below -1, which looks like a logit.
-        raw = [n.score for n in near]
-        distances = own and self._postprocessor.scale == "auto" and rises(raw)
-        sign = -1.0 / max(1.0, *(s or 0.0 for s in raw)) if distances else 1.0
-
-        def nearness(score: float | None) -> float | None:
-            return None if score is None else sign * score
+        store = self._index.vector_store if own and self._postprocessor.scale == "auto" else None
+        # Our own search lists the nearest first.
+        near_of = nearness(store, [n.score for n in near])
 
         def scores(nodes: Sequence[BaseNode]) -> list[float | None]:
             known = similarities(self._index, bundle, [node.node_id for node in nodes])
-            return [nearness(known.get(node.node_id)) for node in nodes]
+            return [near_of(known.get(node.node_id)) for node in nodes]
 
         # A retriever that is not ours to ask for more has said how many there are to be.
         whole = not own and not by_words
         hits = merge(
-            [_hit(found.node, nearness(found.score)) for found in near],
+            [_hit(found.node, near_of(found.score)) for found in near],
             [_hit(node) for node in by_words],
             len(near) if whole else self._candidates,
             links=neighbors_of,
@@ -376,12 +374,6 @@ def checked_question(question: QueryType) -> QueryType:
     if not (question if isinstance(question, str) else question.query_str).strip():
         raise InputError("the question is blank")
     return question
-
-
-def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:
-    """The store's own keyword search, with the same filters; None if it has none."""
-    mode = sparse_mode(vector_store_of(retriever))
-    return None if mode is None else searching_words(retriever, mode, n)
 
 
 def _hit(node: BaseNode, score: float | None = None) -> Hit[BaseNode]:

@@ -117,6 +117,27 @@ class StreamedCall(_Request[T]):
                 yield piece
 
 
+def as_many(ask: Callable[[int], Steps[T]], n: int) -> Steps[T]:
+    """What a search for ``n`` results gives; of a store that fails if it holds fewer, all that it holds.
+
+    Raises:
+        Exception: That of a search for one result.
+    """
+    found: T
+    most, fails, k = 0, n + 1, n
+    while most < k < fails:
+        try:
+            found, most = (yield from ask(k)), k
+        except (RuntimeError, ValueError) as error:
+            if k == 1 or isinstance(error, NotImplementedError | InputError):
+                raise
+            if k == n:
+                _log.warning("the search for %d results failed, fewer are asked for: %s", k, error)
+            fails = k
+        k = (most + fails) // 2
+    return found
+
+
 def drive(steps: Steps[T]) -> T:
     """Make the calls of a generator, and return what it returns."""
     # The last piece is the result; a deque of one keeps none of those before it.

@@ -231,11 +231,8 @@ def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> l
 class NameIndex:
     """Documents by their names, in memory: for chunks that are kept in somebody else's store.
 
-    Safe to read from several threads; each change puts new tables in place of the old.
-
     Examples:
-        >>> index = NameIndex()
-        >>> index.add("films/7", "Get Low (song)")
+        >>> index = NameIndex({"films/7": document_names("Get Low (song)")})
         >>> index.named(["get low"], 5)
         {'get low': ['films/7']}
 
@@ -245,42 +242,13 @@ class NameIndex:
             that of `WordIndex`; None if that is not known: then no name is too common.
     """
 
-    def __init__(
-        self, names: Mapping[str, Collection[str]] | None = None, *, count: WordCounter | None = None
-    ) -> None:
+    def __init__(self, names: Mapping[str, Collection[str]], *, count: WordCounter | None = None) -> None:
         self._count: WordCounter = count if count is not None else lambda terms: ({}, 0)
-        self._keys: dict[str, tuple[str, ...]] = {}
         self._documents: dict[str, dict[str, None]] = {}
-        self._beginnings: Counter[str] = Counter()
-        for document, keys in (names or {}).items():
-            self._add(document, keys)
-
-    def __len__(self) -> int:
-        """Number of documents."""
-        return len(self._keys)
-
-    def add(self, document: str, title: str | None, source: str = "", beginning: str = "") -> None:
-        """Add a document, in place of what was known of it; see `sage_core.text.links.document_names`."""
-        self._add(document, document_names(title, source, beginning))
-
-    def _add(self, document: str, keys: Collection[str]) -> None:
-        self.remove(document)
-        self._keys[document] = tuple(keys)
-        for key in keys:
-            self._documents.setdefault(key, {})[document] = None
-            self._beginnings.update(_beginnings(key))
-
-    def remove(self, document: str) -> None:
-        """Forget a document; nothing where it is not known."""
-        for key in self._keys.pop(document, ()):
-            others = self._documents[key]
-            del others[document]
-            if not others:
-                del self._documents[key]
-            for beginning in _beginnings(key):
-                self._beginnings[beginning] -= 1
-                if not self._beginnings[beginning]:
-                    del self._beginnings[beginning]
+        for document, keys in names.items():
+            for key in keys:
+                self._documents.setdefault(key, {})[document] = None
+        self._beginnings = {beginning for key in self._documents for beginning in _beginnings(key)}
 
     def known(self, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` that are names."""
@@ -383,15 +351,16 @@ def _named_among(
     question: str, candidates: Sequence[Titled], scores: Sequence[Any]
 ) -> tuple[list[NamedLink], dict[str, list[tuple[int, int]]]]:
     """Who names whom among candidates, and where each document's chunks are, with their numbers."""
-    names = NameIndex(count=lambda terms: _counts(terms, [c.text for c in candidates]))
+    keys: dict[str, list[str]] = {}
     positions: dict[str, list[tuple[int, int]]] = {}
     for i, candidate in enumerate(candidates):
         if candidate.document is not None and (candidate.title or candidate.source):
             if candidate.document not in positions:
-                names.add(candidate.document, candidate.title, candidate.source)
+                keys[candidate.document] = document_names(candidate.title, candidate.source)
             positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
     if not positions:
         return [], positions
+    names = NameIndex(keys, count=lambda terms: _counts(terms, [c.text for c in candidates]))
     documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
     return named_links(question, [c.text for c in candidates], documents, scores, names), positions
 

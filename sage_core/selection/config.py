@@ -15,7 +15,6 @@ from sage_core.selection.cut import (
     check_floor,
     effective_min_k,
     select,
-    token_floor,
 )
 from sage_core.selection.rules import (
     AUTO_MAX_TOKENS_FOR_TWO,
@@ -77,11 +76,6 @@ class SelectionConfig:
         ``min_k``, or what stands for None: 7, or 1 for rules that name the number themselves.
         """
         return effective_min_k(self.min_k, self.max_k, self.rule)
-
-    @property
-    def effective_min_context_tokens(self) -> int:
-        """``min_context_tokens``, or what stands for None; 0 for no floor in tokens."""
-        return token_floor(self.rule, self.min_k, self.gradient, self.min_context_tokens)
 
     @property
     def counts_tokens(self) -> bool:

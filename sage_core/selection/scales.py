@@ -140,12 +140,10 @@ class ScoreReading(NamedTuple):
     Attributes:
         scores: Higher is better. Finite numbers, and None if there is no evidence.
         scale: What they are.
-        distances: Whether the caller's numbers were distances, of which ``scores`` are the negatives.
     """
 
     scores: list[float | None]
     scale: Scale
-    distances: bool
 
 
 def finite_score(score: Any) -> float | None:
@@ -235,10 +233,10 @@ def read_scores(
     finite = [finite_score(score) for score in plain_scores(scores)]
     if scale == "distance":
         # Negated they have no zero: "cosine" reads differences within the list only.
-        return ScoreReading([None if s is None else -s for s in finite], "cosine", True)
+        return ScoreReading([None if s is None else -s for s in finite], "cosine")
     if scale == "probability":
         check_probabilities(finite, source)
-    return ScoreReading(finite, guess_scale(finite) if scale == "auto" else scale, False)
+    return ScoreReading(finite, guess_scale(finite) if scale == "auto" else scale)
 
 
 class Similarities(NamedTuple):

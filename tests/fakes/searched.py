@@ -15,6 +15,7 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_langchain import ScoredVectorStoreRetriever
 from sage_llamaindex import SageRetriever
+from sage_llamaindex._words import nearness
 from tests.fakes.doors import at_door
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
@@ -80,8 +81,10 @@ class Nodes:
         return scores
 
     def exact(self, question: str) -> dict[str, float | None]:
-        """What a search of the framework's own for all passages gives."""
-        return self.found(self.index.as_retriever(similarity_top_k=1000), question)
+        """What a search of the framework's own for all passages gives, read as ours reads it."""
+        found = self.found(self.index.as_retriever(similarity_top_k=1000), question)
+        read = nearness(self.index.vector_store, [*found.values()])
+        return {text: read(score) for text, score in found.items()}
 
 
 class _Ids(dict[str, str]):

@@ -48,6 +48,10 @@ def test_copies_change_the_copy() -> None:
     words = _private.searching_words(retriever, VectorStoreQueryMode.SPARSE, 7)
     assert words.similarity_top_k == 7 and _private.embedding_model_of(words) is None
     assert retriever.similarity_top_k == 6 and _private.embedding_model_of(retriever) is not None
+    different = index().as_retriever(vector_store_query_mode="mmr", similarity_top_k=6)
+    plain = _private.undiversified(different)
+    assert plain is not None and _private.undiversified(plain) is None is _private.undiversified(retriever)
+    assert _private.undiversified(different) is not None, "it stays as it is"
 
 
 def test_nodes_that_come_later_are_followed() -> None:

@@ -1,14 +1,17 @@
 """Which way a list counts, and which offsets are places, in what real searches and splitters give."""
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import (
     CharacterTextSplitter,
     MarkdownHeaderTextSplitter,
@@ -27,12 +30,21 @@ from llama_index.core.node_parser import (
 from llama_index.core.postprocessor import LongContextReorder, MetadataReplacementPostProcessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryResult
+from llama_index.core.vector_stores.types import (
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryResult,
+)
 
 from sage_langchain import SageCompressor
+from sage_langchain import SageRetriever as LangChainRetriever
 from sage_langchain._passages import places_of as places_of_documents
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
 from sage_llamaindex._neighbors import neighbors_of, places_of
+from tests.core.test_passages import SENTENCES
+from tests.fakes.langchain import WordEmbeddings
+from tests.fakes.llamaindex import HashEmbedding
 
 TEXTS = [
     "The ferry leaves at nine on Sundays.",
@@ -86,6 +98,84 @@ def test_the_right_one_is_first_whatever_the_store_s_numbers(
     if reranker is None and any(a[1] == b[1] for a, b in pairwise(found)):
         pytest.skip("nothing to select on")
     assert first_of(found, reranker=reranker) == TEXTS[0]
+
+
+# What stores make of a cosine, under the name of a class that does so.
+STORES: dict[str, Callable[[float], float]] = {
+    "SimpleVectorStore": lambda c: c,
+    "QdrantVectorStore": lambda c: c,
+    "VelesDBVectorStore": lambda c: (1 + c) / 2,
+    "FaissVectorStore": lambda c: 2 - 2 * c,
+    "HnswlibVectorStore": lambda c: 1 - c,
+    "DocArrayHnswVectorStore": lambda c: 2 - 2 * c,
+    "NegativeProduct": lambda c: -c,
+    "LanceDBVectorStore": lambda c: math.exp(2 * c - 2),
+    "ChromaVectorStore": lambda c: math.exp(c - 1),
+}
+DOCUMENT_STORES: dict[str, Callable[[float], float]] = {
+    "InMemoryVectorStore": lambda c: c,
+    "VelesDBVectorStore": lambda c: (1 + c) / 2,
+    "FAISS": lambda c: 2 - 2 * c,
+    "USearch": lambda c: 1 - c,
+    "NegativeProduct": lambda c: -c,
+    "SQLiteVec": lambda c: math.sqrt(max(0.0, 2 - 2 * c)),
+    "Annoy": lambda c: math.sqrt(max(0.0, 2 - 2 * c)),
+    "QdrantVectorStore": lambda c: math.sqrt(max(0.0, 2 - 2 * c)),
+    "PGVector": lambda c: math.sqrt(max(0.0, 2 - 2 * c)),
+}
+MANY = [*TEXTS, *(f"{sentence} It was so in year {i}." for i in range(3) for sentence in SENTENCES)][:50]
+ODD = MetadataFilters(filters=[MetadataFilter(key="odd", value=1)])
+
+
+def by_index(name: str, n: int, filtered: bool, **settings: Any) -> list[tuple[str, Any]]:
+    formula = STORES[name]
+
+    def query(self: Any, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        found = SimpleVectorStore.query(self, query, **kwargs)
+        return replace(found, similarities=[formula(c) for c in found.similarities or []])
+
+    store = type(name, (SimpleVectorStore,), {"query": query})()
+    store.__dict__["client"] = None
+    nodes = [TextNode(text=text, metadata={"odd": i % 2}) for i, text in enumerate(MANY[:n])]
+    for node in nodes:
+        node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = ["odd"]
+    context = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex(nodes, storage_context=context, embed_model=HashEmbedding())
+    made = SageRetriever.from_index(index, words="off", filters=ODD if filtered else None, **settings)
+    return [(n.node.get_content(), n.score) for n in made.retrieve(QUESTION)]
+
+
+def by_store(name: str, n: int, filtered: bool) -> list[tuple[str, Any]]:
+    formula = DOCUMENT_STORES[name]
+
+    def search(self: Any, embedding: list[float], k: int = 4, **kwargs: Any) -> Any:
+        found = InMemoryVectorStore.similarity_search_with_score_by_vector(self, embedding, k, **kwargs)
+        return [(document, formula(cosine)) for document, cosine in found]
+
+    store = type(name, (InMemoryVectorStore,), {"similarity_search_with_score_by_vector": search})(
+        WordEmbeddings()
+    )
+    store.add_texts(MANY[:n], [{"odd": i % 2} for i in range(n)])
+    only = {"filter": lambda d: d.metadata["odd"]} if filtered else {}
+    made = LangChainRetriever.from_vectorstore(store, words="off", **only)
+    return [(d.page_content, d.metadata["relevance_score"]) for d in made.invoke(QUESTION)]
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [*((by_index, name) for name in STORES), *((by_store, name) for name in DOCUMENT_STORES)],
+)
+def test_whatever_the_store_s_formula_the_same_is_sent(found: Any, name: str) -> None:
+    first = next(iter(STORES if found is by_index else DOCUMENT_STORES))
+    for n, filtered in ((2, False), (4, False), (10, False), (50, False), (10, True)):
+        expected, sent = found(first, n, filtered), found(name, n, filtered)
+        assert dict(sent) == pytest.approx(dict(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["SimpleVectorStore", "FaissVectorStore", "LanceDBVectorStore"])
+def test_of_a_search_for_different_nodes_the_nearest_are_the_best(name: str) -> None:
+    different = by_index(name, 10, False, retriever_args={"vector_store_query_mode": "mmr"})
+    assert dict(different) == pytest.approx(dict(by_index(name, 10, False)))
 
 
 def real() -> list[str]:
@@ -180,4 +270,4 @@ def test_a_store_that_holds_fewer_than_asked_for_answers(
         VectorStoreIndex(nodes, storage_context=context, embed_model=MiniLMEmbedding())
     )
     found = asyncio.run(retriever.aretrieve(QUESTION)) if awaited else retriever.retrieve(QUESTION)
-    assert found[0].node.get_content() == TEXTS[0] and "half as many" in caplog.text
+    assert found[0].node.get_content() == TEXTS[0] and "fewer are asked for" in caplog.text

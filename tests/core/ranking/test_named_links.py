@@ -11,15 +11,13 @@ from sage_core.errors import InputError
 from sage_core.ranking import Edge, NamedLink, NameIndex, link_edges, links, named_links, vouch_named
 from sage_core.ranking.links import MAX_DOCUMENTS, MAX_NAMESAKES, SOURCES
 from sage_core.selection.scales import Scale
+from sage_core.text.links import document_names
 
 SCALES: tuple[Scale, ...] = ("probability", "logit", "cosine", "unbounded")
 
 
 def index(*titles: str) -> NameIndex:
-    names = NameIndex()
-    for i, title in enumerate(titles):
-        names.add(f"{title}#{i}", title)
-    return names
+    return NameIndex({f"{title}#{i}": document_names(title) for i, title in enumerate(titles)})
 
 
 def reached(question: str, text: str, names: NameIndex) -> list[str]:
@@ -105,15 +103,3 @@ def test_no_score_falls_and_none_stays_none(
 def test_edges_that_lead_nowhere_are_refused(edge: Edge) -> None:
     with pytest.raises(InputError):
         vouch_named([0.1, 0.2], [edge], "probability")
-
-
-def test_a_document_that_goes_takes_its_names_with_it() -> None:
-    names = index("Mara Holt", "Mara Holt")
-    names.add("Mara Holt#1", "Mara Voss")
-    assert names.named(["mara holt", "mara voss"], 5) == {
-        "mara holt": ["Mara Holt#0"],
-        "mara voss": ["Mara Holt#1"],
-    }
-    for document in ("Mara Holt#0", "Mara Holt#1", "nobody"):
-        names.remove(document)
-    assert len(names) == 0 and not names.known(["mara holt"]) and not names.beginnings(["mara holt"])

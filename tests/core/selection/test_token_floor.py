@@ -58,8 +58,6 @@ def test_who_names_a_number_of_chunks_gets_it():
 
 def test_without_tokens_it_is_seven():
     assert select([0.9] + [0.01] * 11).cut == 7
-    assert SelectionConfig().effective_min_context_tokens == 250
-    assert SelectionConfig(min_k=3).effective_min_context_tokens == 0
 
 
 @given(
