@@ -1,4 +1,8 @@
-"""A question to each door, made in one place: those that answer, and what is sent of an index or a store."""
+"""A question to each door, made in one place: those that answer, and what is sent of an index or a store.
+
+A door takes what the framework's own class takes. `SENDING` are the doors behind which an LLM reads, `ASKING` those
+that answer; each can be awaited, and those that answer can stream.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,6 +12,8 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.vectorstores import VectorStore
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
@@ -25,15 +31,15 @@ from tests.fakes.models import WordReranker
 from tests.fakes.sages import small_sage
 
 
-class Fixed(BaseRetriever):
-    """The same texts for every question, without scores."""
+class Given(BaseRetriever):
+    """The same nodes for every question; texts become nodes without scores."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts
+    def __init__(self, nodes: Sequence[NodeWithScore | str]) -> None:
+        self.nodes = nodes
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=TextNode(text=text)) for text in self.texts]
+        return [NodeWithScore(node=TextNode(text=n)) if isinstance(n, str) else n for n in self.nodes]
 
 
 class Grading(FakeListChatModel):
@@ -94,7 +100,7 @@ def by_engine(asked: Asked, **settings: Any) -> Told:
         settings |= {"streaming": True, "feedback": "after_stream"}
     llm = ScriptedLLM.of([asked.answer], [asked.grade])
     engine = SageQueryEngine.from_args(
-        Fixed(asked.texts), llm=llm, node_postprocessors=[ours], **at_door(**settings)
+        Given(asked.texts), llm=llm, node_postprocessors=[ours], **at_door(**settings)
     )
 
     async def awaited() -> Any:
@@ -138,65 +144,99 @@ def _all(stream: Any) -> list[Any]:
     return asyncio.run(read()) if hasattr(stream, "__aiter__") else [*stream]
 
 
-def _of_index(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
-    return _texts(LlamaIndexRetriever.from_index(index, **at_door(**settings)).retrieve(question))
+class Searched(NamedTuple):
+    """An index and a store of the same texts."""
+
+    index: VectorStoreIndex
+    store: VectorStore
 
 
-def _of_nodes(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
-    nodes = index.as_retriever(similarity_top_k=60).retrieve(question)
-    return _texts(SageNodePostprocessor(**at_door(**settings)).postprocess_nodes(nodes, query_str=question))
+class Sent(NamedTuple):
+    """A passage, its id, and its place in its document."""
+
+    text: str
+    id: str | None
+    start: int | None
+
+
+Door = Callable[..., list[Sent]]
+
+
+def _sent(found: Sequence[Any]) -> list[Sent]:
+    return [
+        Sent(f.page_content, f.id, f.metadata.get("start_index"))
+        if isinstance(f, Document)
+        else Sent(f.node.text, f.node.node_id, f.node.start_char_idx)
+        for f in found
+    ]
+
+
+def _of_index(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
+    retriever = LlamaIndexRetriever.from_index(searched.index, **at_door(**settings))
+    return _sent(asyncio.run(retriever.aretrieve(question)) if awaited else retriever.retrieve(question))
+
+
+def _of_nodes(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
+    nodes = searched.index.as_retriever(similarity_top_k=60).retrieve(question)
+    ours = SageNodePostprocessor(**at_door(**settings))
+    if awaited:
+        return _sent(asyncio.run(ours.apostprocess_nodes(nodes, query_str=question)))
+    return _sent(ours.postprocess_nodes(nodes, query_str=question))
 
 
 def _of_engine(
-    question: str,
-    index: Any,
-    store: Any,
-    feedback: Any = "before_stream",
-    stock: bool = False,
-    **settings: Any,
-) -> list[str]:
+    question: str, searched: Searched, awaited: bool = False, stock: bool = False, **settings: Any
+) -> list[Sent]:
     llm, settings = ScriptedLLM.of(["an answer"], [grade(9)]), at_door(**settings)
-    if stock:
-        engine = SageQueryEngine.from_query_engine(
-            index.as_query_engine(llm=llm, similarity_top_k=60), **settings
+    if "passages" in settings:  # how nodes are cut is the retriever's setting
+        engine = SageQueryEngine.from_args(
+            LlamaIndexRetriever.from_index(searched.index, **settings), llm=llm
         )
+    elif stock:
+        theirs = searched.index.as_query_engine(llm=llm, similarity_top_k=60)
+        engine = SageQueryEngine.from_query_engine(theirs, **settings)
     else:
-        engine = SageQueryEngine.from_index(index, llm=llm, feedback=feedback, **settings)
-    response = engine.query(question)
+        engine = SageQueryEngine.from_index(searched.index, llm=llm, **settings)
+    response = asyncio.run(engine.aquery(question)) if awaited else engine.query(question)
     assert bool(response.source_nodes) == bool(llm.asked("answer"))
     assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
-    return _texts(response.source_nodes)
+    assert all(n.node.text in llm.asked("answer")[0] for n in response.source_nodes), "it reads what it shows"
+    return _sent(response.source_nodes)
 
 
-def _of_store(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
-    return _texts(LangChainRetriever.from_vectorstore(store, **at_door(**settings)).invoke(question))
+def _of_store(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
+    retriever = LangChainRetriever.from_vectorstore(searched.store, **at_door(**settings))
+    return _sent(asyncio.run(retriever.ainvoke(question)) if awaited else retriever.invoke(question))
 
 
-def _of_documents(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
-    scored = store.similarity_search_with_score(question, k=60)
+def _of_documents(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
+    scored = searched.store.similarity_search_with_score(question, k=60)
     found = [d.model_copy(update={"metadata": {**d.metadata, "score": score}}) for d, score in scored]
-    return _texts(SageCompressor(**at_door(**settings)).compress_documents(found, question))
+    ours = SageCompressor(**at_door(**settings))
+    if awaited:
+        return _sent(asyncio.run(ours.acompress_documents(found, question)))
+    return _sent(ours.compress_documents(found, question))
 
 
-def _of_chain(question: str, index: Any, store: Any, **settings: Any) -> list[str]:
+def _of_chain(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
     chat = ScriptedChat(replies=["an answer", grade(9)])
-    output = create_sage_chain(chat, store, critic_method="prompt", **at_door(**settings)).invoke(question)
+    retriever, settings = searched.store, at_door(**settings)
+    if "passages" in settings:  # how documents are cut is the retriever's setting
+        retriever, settings = LangChainRetriever.from_vectorstore(retriever, **settings), {}
+    chain = create_sage_chain(chat, retriever, critic_method="prompt", **settings)
+    output = asyncio.run(chain.ainvoke(question)) if awaited else chain.invoke(question)
     assert bool(output["context"]) == bool(chat.seen) == (output["answer"] == "an answer")
-    return _texts(output["context"])
+    return _sent(output["context"])
 
 
-def _texts(found: Sequence[Any]) -> list[str]:
-    return [d.page_content if isinstance(d, Document) else d.text for d in found]
-
-
-SENDING: dict[str, Callable[..., list[str]]] = {
+SENDING: dict[str, Door] = {
     "LlamaIndex retriever": _of_index,
     "postprocessor": _of_nodes,
     "engine": _of_engine,
-    "engine without feedback": partial(_of_engine, feedback="off"),
     "engine of an engine": partial(_of_engine, stock=True),
     "LangChain retriever": _of_store,
     "compressor": _of_documents,
     "chain": _of_chain,
 }
-"""What a door sends of a question, over an index or over a store; an engine and a chain, to their LLM."""
+RETRIEVING = {name: door for name, door in SENDING.items() if "engine" not in name and name != "chain"}
+"""Those that ask no LLM."""

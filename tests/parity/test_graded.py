@@ -25,7 +25,7 @@ from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageGroundedEngine, verdict_of
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM
-from tests.parity.asking import ASKING, Asked, Fixed
+from tests.parity.asking import ASKING, Asked, Given
 
 GRADE = json.dumps({"reason": "complete and supported", "score": 9, "adjust": 0, "passage": 1})
 DOCUMENTS = [
@@ -229,7 +229,7 @@ def test_checks_with_a_judge_that_raises_hand_the_answer_on() -> None:
         assert (mark.text, mark.support, mark.probability) == (COST, "unsure", None)
         assert "a bug of the judge" in mark.reason
     assert settled(Verdict(9), PRICE, COST, LAMPS).accepted
-    stock = RetrieverQueryEngine.from_args(Fixed(LAMPS), llm=ScriptedLLM.of([COST], []))
+    stock = RetrieverQueryEngine.from_args(Given(LAMPS), llm=ScriptedLLM.of([COST], []))
     response = SageGroundedEngine(stock).query(PRICE)
     assert str(response) == COST and not verdict_of(response).accepted  # type: ignore[union-attr]
     agent = create_agent(ScriptedChat(replies=[COST]), [], middleware=[SageGroundingMiddleware()])
@@ -277,7 +277,7 @@ def test_no_check_shows_reasoning_or_reads_it() -> None:
     assert verdict.accepted and "".join(mark.text for mark in verdict.marks) == written
     assert [m.support for m in mark_answer(written, [FERRY])] == ["nothing claimed", "supported"]
     response = SageGroundedEngine(
-        RetrieverQueryEngine.from_args(Fixed([FERRY]), llm=ScriptedLLM.of([written]))
+        RetrieverQueryEngine.from_args(Given([FERRY]), llm=ScriptedLLM.of([written]))
     ).query(LEAVES)
     assert str(response) == NINE and verdict_of(response).accepted  # type: ignore[union-attr]
     output = SageGrounding().invoke({"input": LEAVES, "answer": AIMessage(written), "context": [FERRY]})

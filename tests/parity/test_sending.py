@@ -1,0 +1,407 @@
+"""What every door sends of an index or a store: something always, passages, no more than was asked for."""
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.load import dumps, loads
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core import Document as LlamaDocument
+from llama_index.core import VectorStoreIndex
+from llama_index.core.llms import LLMMetadata
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import (
+    IndexNode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+from sage_core.errors import InputError
+from sage_core.selection import FixedK, SelectionConfig
+from sage_core.text.tokens import get_counter
+from sage_langchain import MiniLMEmbeddings, SageCompressor, SageTextSplitter, create_sage_chain
+from sage_langchain import SageRetriever as LangChainRetriever
+from sage_llamaindex import (
+    MiniLMEmbedding,
+    SageNodeParser,
+    SageNodePostprocessor,
+    SageQueryEngine,
+    feedback_of,
+)
+from sage_llamaindex import SageRetriever as LlamaIndexRetriever
+from tests.core.test_passages import SENTENCES
+from tests.fakes.langchain import ScriptedChat, WordEmbeddings
+from tests.fakes.llamaindex import ScriptedLLM, grade
+from tests.parity.asking import RETRIEVING, SENDING, Door, Given, Searched, Sent
+
+TEXTS = [
+    "The ferry leaves the island at seven in the morning.",
+    "On Sundays the ferry leaves at nine.",
+    "Tickets cost nine crowns; children travel free.",
+    "Bees live on the roof of the library.",
+    "Their honey is sold in autumn.",
+    "The library opens at ten and lends books for four weeks.",
+    "Seals live in the harbor and come back every spring.",
+    "The lighthouse was built in 1870.",
+    "Its lamp is electric now.",
+    "The mayor keeps goats behind the town hall.",
+    "Bread is baked on the island twice a week.",
+    "A doctor comes over from the mainland on Mondays.",
+]
+RELEVANT, OTHER = "When does the ferry leave?", "What is the capital of Peru?"
+
+MOORED = "How many boats may moor at the Salt Jetty in winter?"
+ANSWER = "In winter at most eleven boats may moor at the Salt Jetty."
+LONG = "\n\n".join(
+    f"## Part {n}\n\n" + " ".join(f"{sentence} So it was in year {n}." for sentence in SENTENCES)
+    for n in range(1, 7)
+).replace("So it was in year 4. The ferry of the north quay", f"{ANSWER} The ferry of the north quay")
+assert LONG.count(ANSWER) == 1
+
+DOORS = pytest.mark.parametrize("door", SENDING.values(), ids=SENDING)
+AWAITED = pytest.mark.parametrize("awaited", [False, True], ids=["at once", "awaited"])
+
+
+def index_of(texts: list[str]) -> VectorStoreIndex:
+    return VectorStoreIndex([TextNode(text=t) for t in texts], embed_model=MiniLMEmbedding())
+
+
+@pytest.fixture(scope="module")
+def short() -> Searched:
+    return Searched(index_of(TEXTS), InMemoryVectorStore.from_texts(TEXTS, MiniLMEmbeddings()))
+
+
+@functools.cache
+def parts() -> tuple[list[Any], list[Document]]:
+    """One document in nodes of stock splitters, which overlap."""
+    document = LlamaDocument(text=LONG, doc_id="d", metadata={"title": "Harbor"})
+    nodes = SentenceSplitter(chunk_size=400, chunk_overlap=60).get_nodes_from_documents([document])
+    splitter = RecursiveCharacterTextSplitter(chunk_size=1_600, chunk_overlap=250, add_start_index=True)
+    documents = splitter.split_documents([Document(LONG, metadata={"source": "d", "title": "Harbor"})])
+    return nodes, [d.model_copy(update={"id": str(i)}) for i, d in enumerate(documents)]
+
+
+@pytest.fixture(scope="module")
+def long() -> Searched:
+    nodes, documents = parts()
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(documents)
+    return Searched(VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()), store)
+
+
+def tokens(sent: list[Sent]) -> int:
+    return sum(get_counter("bert").count_many([s.text for s in sent]))
+
+
+def none(sent: list[Sent]) -> bool:
+    return not sent
+
+
+def the_ferry(sent: list[Sent]) -> bool:
+    return TEXTS[0] in [s.text for s in sent]
+
+
+def within_30(sent: list[Sent]) -> bool:
+    return the_ferry(sent) and tokens(sent) <= 30
+
+
+def passages(sent: list[Sent]) -> bool:
+    """Exact slices with their places, none twice, none that touches another, few of them."""
+    for text, _, start in sent:
+        assert start is not None and LONG[start : start + len(text)] == text
+    places = sorted((s.start, s.start + len(s.text)) for s in sent if s.start is not None)
+    assert all(a[1] <= b[0] for a, b in pairwise(places)) and len({s.id for s in sent}) == len(sent)
+    return any(ANSWER in s.text for s in sent) and tokens(sent) <= 500
+
+
+def whole_nodes(sent: list[Sent]) -> bool:
+    nodes, documents = parts()
+    whole = {n.text for n in nodes} | {d.page_content for d in documents}
+    return bool(sent) and {s.text for s in sent} <= whole
+
+
+class Case(NamedTuple):
+    """Settings of a door, a question, and what must hold of what is sent."""
+
+    expected: Callable[[list[Sent]], bool]
+    question: str = OTHER
+    searched: str = "short"
+    settings: dict[str, Any] = {}  # noqa: RUF012
+
+
+CASES = {
+    "something is sent": Case(bool),
+    "what bears on it is sent": Case(the_ferry, RELEVANT),
+    "nothing below a number": Case(none, settings={"empty_below": 0.02}),
+    "nothing below the usual number": Case(none, settings={"empty_below": "auto", "min_k": 3}),
+    "something above it": Case(the_ferry, RELEVANT, settings={"empty_below": "auto", "min_k": 3}),
+    "nothing below nearly one": Case(none, RELEVANT, settings={"empty_below": 0.999}),
+    "a ceiling in tokens": Case(within_30, RELEVANT, settings={"max_context_tokens": 30}),
+    "one": Case(lambda sent: len(sent) == 1, RELEVANT, settings={"max_k": 1}),
+    "passages": Case(passages, MOORED, "long"),
+    "whole nodes": Case(whole_nodes, MOORED, "long", {"passages": "off"}),
+}
+
+
+@DOORS
+@AWAITED
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_sent(door: Door, awaited: bool, case: Case, request: pytest.FixtureRequest) -> None:
+    searched = request.getfixturevalue(case.searched)
+    assert case.expected(door(case.question, searched, awaited, **case.settings))
+
+
+@DOORS
+@AWAITED
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_a_blank_question_is_an_error(door: Door, awaited: bool, question: str, short: Searched) -> None:
+    if door in (SENDING["postprocessor"], SENDING["compressor"]):
+        pytest.skip("what was searched without a question is ranked without one")
+    with pytest.raises(InputError, match=r"blank|question"):
+        door(question, short, awaited)
+
+
+def test_what_is_looked_for_may_be_a_vector(short: Searched) -> None:
+    looked_for = QueryBundle("", embedding=MiniLMEmbedding().get_query_embedding(RELEVANT))
+    assert LlamaIndexRetriever.from_index(short.index).retrieve(looked_for)
+    engine = SageQueryEngine.from_args(Given(TEXTS), llm=ScriptedLLM.of())
+    assert str(engine.query(looked_for)) == "an answer"
+
+
+# What is denied, and what is not
+
+DENYING: dict[str, Any] = {"selection": SelectionConfig(empty_below=0.999)}
+
+
+def test_an_order_without_scores_never_denies() -> None:
+    ours, nodes = SageNodePostprocessor(**DENYING), Given(TEXTS)
+    assert ours.postprocess_nodes(nodes.retrieve(OTHER), query_str=OTHER)
+    assert str(SageQueryEngine.from_args(nodes, llm=ScriptedLLM.of(["no"]), **DENYING).query(OTHER)) == "no"
+    documents = [Document(text) for text in TEXTS]
+    retriever = LangChainRetriever(
+        base_retriever=lambda _: documents, base_compressor=SageCompressor(**DENYING)
+    )
+    assert retriever.invoke(OTHER)
+    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
+    assert chain.invoke(OTHER)["answer"] == "no"
+
+
+def test_what_another_part_rewrote_is_not_denied(short: Searched) -> None:
+    """The documents bear on the question that was searched, not on "and then?"."""
+    rewritten = RunnableLambda(lambda values: short.store.similarity_search(RELEVANT, k=12))
+    retriever = LangChainRetriever(base_retriever=rewritten, base_compressor=SageCompressor(**DENYING))
+    assert retriever.invoke({"input": "and to Peru?", "chat_history": [RELEVANT]})
+
+
+def test_scores_that_are_no_probabilities_never_deny() -> None:
+    ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
+    for scale in ("cosine", "unbounded"):
+        ours = SageCompressor(score_key="score", scale=scale, **DENYING)
+        assert ours.compress_documents(ranked, OTHER)
+
+
+async def test_a_result_says_how_sure_it_is(short: Searched) -> None:
+    for asked, doubted in ((RELEVANT, False), (OTHER, True)):
+        engine = SageQueryEngine.from_index(short.index, llm=ScriptedLLM.of(["an answer"], [grade(9)]))
+        response = await engine.aquery(asked)
+        chain = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), short.store, critic_method="prompt")
+        output = await chain.ainvoke(asked)
+        for outcome in (response.metadata["sage"], output["sage"]["selection"]):
+            assert outcome["low_confidence"] is doubted
+            assert (outcome["best_probability"] < 0.02) is doubted
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_an_engine_says_so_without_its_llm(
+    short: Searched, streaming: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sage_core")
+    llm, selection = ScriptedLLM.of(["at seven"], [grade(9)]), SelectionConfig(empty_below="auto")
+    engine = SageQueryEngine.from_index(short.index, llm=llm, streaming=streaming, selection=selection)
+    for response in (engine.query(OTHER), await engine.aquery(OTHER)):
+        text = await response.get_response() if hasattr(response, "async_response_gen") else response
+        assert str(text) == "The documents do not say."
+        result = feedback_of(response)
+        assert result is not None and result.stop_reason == "nothing_relevant" and not result.usage.calls
+        assert "the best has a probability of 0.00" in result.selection.reason
+    assert not llm.asked("answer") and not llm.asked("critic")
+    assert "(empty_below=0.02); empty_below=None always keeps some of the 12 candidates" in caplog.text
+
+
+def test_it_is_said_in_the_language_of_the_question() -> None:
+    german = [f"Die Fähre Nummer {i} legt um sieben ab und kommt am Abend zurück." for i in range(12)]
+    asked = "Wie heißt die Hauptstadt von Peru und wer regiert sie?"
+    denying = {"selection": SelectionConfig(empty_below="auto")}
+    engine = SageQueryEngine.from_index(index_of(german), llm=ScriptedLLM.of(), **denying)
+    store = InMemoryVectorStore.from_texts(german, MiniLMEmbeddings())
+    chain = create_sage_chain(ScriptedChat(replies=[]), store, **denying)
+    said = "In den Dokumenten steht das nicht."
+    assert str(engine.query(asked)) == chain.invoke(asked)["answer"] == said
+
+
+class SmallLLM(ScriptedLLM):
+    """An LLM that says how much it reads."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(context_window=1_000, num_output=10)
+
+
+@pytest.mark.parametrize(("settings", "most"), [({}, 500), ({"max_context_tokens": 300}, 300)])
+def test_half_of_a_small_window_is_a_ceiling(settings: dict[str, Any], most: int) -> None:
+    settings = {"selection": SelectionConfig(rule=FixedK(12)), **settings}
+    texts = [f"{text} " * 8 for text in TEXTS]  # 1,200 tokens
+    engine = SageQueryEngine.from_index(index_of(texts), llm=SmallLLM.of(["At seven."]), **settings)
+    count = get_counter("bert").count
+    assert most / 2 < sum(count(n.text) for n in engine.query(RELEVANT).source_nodes) <= most
+    store = InMemoryVectorStore.from_texts(texts, MiniLMEmbeddings())
+    chat = ScriptedChat(replies=["At seven.", grade(9)], profile={"max_input_tokens": 1_000})
+    documents = create_sage_chain(chat, store, **settings).invoke(RELEVANT)["context"]
+    assert most / 2 < sum(count(d.page_content) for d in documents) <= most
+
+
+# Passages as nodes and documents of the frameworks
+
+
+def in_list(long: Searched) -> list[NodeWithScore]:
+    return long.index.as_retriever(similarity_top_k=60).retrieve(MOORED)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_caller_who_asks_for_so_many_gets_so_many(k: int, long: Searched) -> None:
+    assert len(LangChainRetriever.from_vectorstore(long.store).invoke(MOORED, k=k)) == k
+
+
+def test_passages_that_touch_are_one(long: Searched) -> None:
+    many = SelectionConfig(min_context_tokens=450)
+    sent = SageNodePostprocessor(selection=many).postprocess_nodes(in_list(long), query_str=MOORED)
+    places = sorted((n.node.metadata["node_id"], n.node.start_char_idx, n.node.end_char_idx) for n in sent)
+    for (node, _, end), (other, start, _) in pairwise(places):
+        assert node != other or LONG[end:start].strip()
+
+
+def test_a_passage_is_safe_behind_us(long: Searched) -> None:
+    given = [n.model_copy(deep=True) for n in in_list(long)]
+    for found in given:
+        found.node.relationships[NodeRelationship.PARENT] = RelatedNodeInfo(node_id="whole")
+        found.node.metadata["window"] = LONG
+    before = [found.node.model_dump_json() for found in given]
+    sent = SageNodePostprocessor().postprocess_nodes(given, query_str=MOORED)
+    assert [found.node.model_dump_json() for found in given] == before
+    for found in sent:
+        node, parent = found.node, found.node.metadata["node_id"]
+        assert set(node.relationships) == {NodeRelationship.SOURCE} and node.embedding is None
+        assert "window" not in node.metadata and parent in {n.node.node_id for n in given}
+        assert "node_id" in node.excluded_llm_metadata_keys and "node_id" in node.excluded_embed_metadata_keys
+        assert node.start_char_idx is None, "children count in their parent"
+        assert json.loads(node.to_json())["class_name"] == "TextNode"
+
+
+def test_the_same_passage_has_the_same_id_for_other_questions_and_fusion_keeps_it(long: Searched) -> None:
+    retriever = LlamaIndexRetriever.from_index(long.index)
+    cuts = {n.node.node_id: n.node.text for n in retriever.retrieve(MOORED)}
+    both: Any = [retriever, retriever]
+    fused = QueryFusionRetriever(
+        both, llm=ScriptedLLM.of(), num_queries=1, similarity_top_k=20, use_async=False
+    )
+    assert {n.node.node_id for n in fused.retrieve(MOORED)} == {*cuts}
+    for question in ("Who may moor at the jetty?", "What is free for children?"):
+        for found in retriever.retrieve(question):
+            assert cuts.setdefault(found.node.node_id, found.node.text) == found.node.text
+
+
+@pytest.mark.parametrize("text", [LONG, ""])
+def test_nodes_that_lead_elsewhere_stay_whole(text: str, long: Searched) -> None:
+    given = [NodeWithScore(node=IndexNode(text=text, index_id="other"), score=0.9), *in_list(long)]
+    ranked = SageNodePostprocessor().rank(given, QueryBundle(MOORED)).nodes
+    assert len(ranked) > len(given), "the others are cut"
+    assert [n.node.text for n in ranked if isinstance(n.node, IndexNode)] == [text]
+
+
+def test_short_nodes_are_the_caller_s_own(long: Searched) -> None:
+    mine = NodeWithScore(node=TextNode(text=ANSWER), score=0.5)
+    sent = SageNodePostprocessor().postprocess_nodes([mine, *in_list(long)], query_str=MOORED)
+    assert any(n.node.node_id == mine.node.node_id and n.node.text == ANSWER for n in sent)
+
+
+@pytest.mark.parametrize("select", [True, False])
+def test_documents_are_saved_as_any_other(select: bool, long: Searched) -> None:
+    found = LangChainRetriever.from_vectorstore(long.store).invoke(MOORED, select=select)
+    assert json.loads(json.dumps([d.metadata for d in found])) == [d.metadata for d in found]
+    again = loads(dumps(found), allowed_objects="core")
+    assert [d.page_content for d in again] == [d.page_content for d in found]
+
+
+# Whatever is asked, no door loses what plain search over the same index finds.
+
+ROOT = Path(__file__).parents[2]
+GUIDES = {p.name: p.read_text("utf-8") for p in sorted((ROOT / "demo/documents").glob("*.*")) if p.suffix in (".md", ".txt")}  # fmt: skip
+ROWS = [
+    json.loads(line)
+    for line in (ROOT / "notebooks/island_questions.jsonl").read_text(encoding="utf-8").splitlines()
+]
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "capitals": lambda q: re.sub(r"\b[a-z]{5,}", lambda m: m[0].title(), q),
+    "request": lambda q: f"Summarize what the documents say about this: {q}",
+    "mail": lambda q: f"Write an email to Mr Fairweather-Oduya that answers him: {q}",
+    "courtesy": lambda q: f"Hello! I hope you are well. {q} Thank you so much in advance!",
+    "a name": lambda q: f"What does Priscilla Vandermeer say: {q}",
+}
+TALK = ["Thank you!", "ok", "Who are you?", "Give me an overview.", "List three things a visitor should know.", "And then?"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def guides() -> Searched:
+    index = VectorStoreIndex.from_documents(
+        [LlamaDocument(text=text, metadata={"file_name": name}) for name, text in GUIDES.items()],
+        transformations=[SageNodeParser()],
+        embed_model=MiniLMEmbedding(),
+    )
+    documents = [Document(text, metadata={"source": name}) for name, text in GUIDES.items()]
+    pieces = SageTextSplitter(add_start_index=True).split_documents(documents)
+    return Searched(index, InMemoryVectorStore.from_documents(pieces, MiniLMEmbeddings()))
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_that_plain_search_finds_is_lost(form: str, guides: Searched) -> None:
+    """An engine and a chain send what their retrievers send."""
+    lost: dict[str, list[str]] = {}
+    stock, hits = guides.index.as_retriever(similarity_top_k=1), 0
+    for row in ROWS[::2]:
+        question, quote = FORMS[form](row["question"]), plain(row["evidence"][0]["quote"])
+        best = {
+            True: guides.store.similarity_search(question, k=1)[0].page_content,
+            False: stock.retrieve(question)[0].text,
+        }
+        for name, door in RETRIEVING.items():
+            sent = " ".join(plain(s.text) for s in door(question, guides))
+            found = quote in plain(best[name in ("LangChain retriever", "compressor")])
+            hits += found
+            if not sent or (found and quote not in sent):
+                lost.setdefault(name, []).append(row["id"])
+    assert hits >= 20, "else this says nothing"
+    assert lost == {}
+
+
+@DOORS
+@pytest.mark.parametrize("said", TALK)
+def test_small_talk_gets_an_answer(said: str, door: Door, guides: Searched) -> None:
+    assert door(said, guides)
