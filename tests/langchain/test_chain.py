@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import BaseModel
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
@@ -293,6 +294,69 @@ def test_models_that_are_no_chat_models():
     assert c.invoke("bees?")["answer"] == "the answer"
     blocks = AIMessage(content=[{"type": "text", "text": "from "}, {"type": "text", "text": "blocks"}])
     assert chain(blocks, graded(9)).invoke("bees?")["answer"] == "from blocks"
+
+
+# What comes out besides text
+
+
+class Hour(BaseModel):
+    """When something happens."""
+
+    hour: int
+
+
+def hours(*found: int) -> Any:
+    calls = [
+        AIMessage("", tool_calls=[{"name": "Hour", "args": {"hour": h}, "id": "1", "type": "tool_call"}])
+        for h in found
+    ]
+    return ToolChat(replies=calls).with_structured_output(Hour)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [(lambda: hours(7), Hour(hour=7)), (lambda: RunnableLambda(lambda _: {"hour": 7}), {"hour": 7})],
+)
+@pytest.mark.parametrize("rounds", [1, 3])
+async def test_an_object_is_the_answer_and_streamed_whole(model, expected, rounds):
+    def made() -> tuple[SageChain, ScriptedChat]:
+        critic, loop = ScriptedChat(replies=[graded(9)]), FeedbackConfig(max_rounds=rounds)
+        settings: Any = {"critic": critic, "critic_method": "prompt", "loop": loop}
+        return create_sage_chain(model(), retriever(), **settings), critic
+
+    c, critic = made()
+    assert c.invoke("bees?")["answer"] == (await made()[0].ainvoke("bees?"))["answer"] == expected
+    assert '{"hour":7}' in str(critic.seen[0]).replace(" ", ""), "the critic reads it as JSON"
+    pieces = [x["answer"] for x in made()[0].stream("bees?") if "answer" in x]
+    assert [x["answer"] async for x in made()[0].astream("bees?") if "answer" in x] == pieces == [expected]
+
+
+@pytest.mark.parametrize(("grades", "best"), [([2, 9], 8), ([5, 2], 7)])
+def test_the_object_of_the_best_round_is_the_answer(grades, best):
+    critic = ScriptedChat(replies=[graded(score, 1) for score in grades])
+    settings: Any = {"critic": critic, "critic_method": "prompt", "loop": FeedbackConfig(max_rounds=2)}
+    assert create_sage_chain(hours(7, 8), retriever(), **settings).invoke("bees?")["answer"] == Hour(
+        hour=best
+    )
+
+
+CITED = [{"type": "citation", "url": "https://x.org", "cited_text": "at seven"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "citations"),
+    [
+        (AIMessage([{"type": "text", "text": "At seven.", "annotations": CITED}]), CITED),
+        (AIMessage("At seven.", additional_kwargs={"citations": CITED}), CITED),
+        (AIMessage("At seven.", response_metadata={"citations": CITED}), CITED),
+        (AIMessage("At seven."), None),
+    ],
+)
+def test_the_provider_s_citations_are_kept(message, citations):
+    output = chain(message, graded(9)).invoke("bees?")
+    assert (output["answer"], output["sage"].get("citations")) == ("At seven.", citations)
+    (trace,) = [x["sage"] for x in chain(message, graded(9), max_rounds=1).stream("bees?") if "sage" in x]
+    assert trace.get("citations") == citations
 
 
 # Composition

@@ -41,7 +41,9 @@ def test_other_languages_are_unsure_and_say_why():
     assert mark.reason == "unsure: not measured in German"
 
 
-@pytest.mark.parametrize("answer", ["", "  ", NO_ANSWER])
+@pytest.mark.parametrize(
+    "answer", ["", "  ", NO_ANSWER, "The documents do not say who sells tickets.", "I could not find that."]
+)
 def test_what_claims_nothing_is_not_judged(answer: str):
     assert {m.support for m in mark_answer(answer, PASSAGES, judge=WORDS)} <= {"nothing claimed"}
 

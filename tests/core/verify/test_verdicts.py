@@ -2,7 +2,8 @@
 
 import pytest
 
-from sage_core.feedback import Verdict
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, Verdict
 from sage_core.verify import check, settled
 
 DOCUMENTS = [
@@ -263,3 +264,30 @@ def test_two_words_of_the_question_are_a_sentence(question: str, wrong: str, ins
 def test_an_answer_in_free_words_keeps_its_grade(passage: str, answer: str, score: int) -> None:
     verdict = settled(Verdict(score), "What happens there?", answer, [passage])
     assert (verdict.score, verdict.accepted, verdict.vetoed_by) == (score, True, "")
+
+
+def test_the_place_is_named_by_its_heading() -> None:
+    verdict = check("What is the rent?", DOCUMENTS, "The rent is 1,520 euros a month.")
+    (mark,) = [m for m in verdict.marks if m.refuted]
+    assert mark.passage == 1 and mark.evidence is not None and mark.evidence.of(DOCUMENTS[1])
+    assert "1,250" in mark.reason and "Orchard lease" in mark.reason
+
+
+@pytest.mark.parametrize(("passage", "mark"), [(0, "unsupported"), (11, "unsupported"), (2, "unsure")])
+def test_what_is_merely_not_found_overrules_no_critic(passage: int, mark: str) -> None:
+    question, answer = "Who sells tickets?", "Tickets are sold by the bakery in Elm Street."
+    verdict = settled(Verdict(9, passage=passage), question, answer, DOCUMENTS)
+    assert (verdict.score, verdict.accepted, verdict.vetoed_by) == (9, True, "")
+    assert [m.support for m in verdict.marks] == [mark], "unsure if the critic names a passage that there is"
+    assert not check(question, DOCUMENTS, answer).accepted
+
+
+def test_a_grade_is_lowered_and_never_raised() -> None:
+    question, wrong = WRONG[3]
+    assert settled(Verdict(None), question, wrong, DOCUMENTS).score is None
+    assert settled(Verdict(5, 1), question, wrong, DOCUMENTS).score == 3
+    low = settled(Verdict(2.5), question, wrong, DOCUMENTS, FeedbackConfig(accept_score=2))
+    assert low.score == 2.5 and not low.accepted
+    assert not settled(Verdict(9), question, wrong, DOCUMENTS, FeedbackConfig(veto="off")).vetoed_by
+    with pytest.raises(InputError, match="veto"):
+        FeedbackConfig(veto="maybe")  # type: ignore[arg-type]
