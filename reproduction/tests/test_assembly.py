@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sage_eval.methods.context import build_context
+from sage_eval.methods.context import Passage, build_context
 
-from sage_app.pipeline.context import Passage
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 from sage_core.text.tokens import CallableCounter, get_counter

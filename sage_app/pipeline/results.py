@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
-from sage_app.pipeline.context import Passage, without_duplicates
 from sage_app.store.chunks import Chunk
 from sage_core._display import Displayable
 from sage_core.feedback import FeedbackResult
 from sage_core.selection import Scale, Selection
 from sage_core.text.header import with_header
-from sage_core.text.spans import Span
 from sage_core.verify import (
     AnswerMark,
     LocalJudge,
@@ -133,46 +131,23 @@ class Retrieval(Displayable):
         own = candidate.chunk.id
         return {by.name: c.chunk.source for c in self.candidates for by in c.named_by if by.chunk_id == own}
 
-    def passages(self, selection: Selection) -> list[Passage]:
-        """What is sent for a selection; ``members`` are positions in ``candidates``."""
-        own = selection.indices
-        return [
-            replace(passage, members=tuple(own[i] for i in passage.members))
-            for passage in without_duplicates([_passage(self.candidates[i]) for i in own])
-        ]
-
     def texts(self, selection: Selection) -> list[str]:
-        """The texts of `passages`."""
-        return [passage.text for passage in self.passages(selection)]
+        """What is sent for a selection: a passage for each of its indices."""
+        return [c.chunk.text for c in self.chosen(selection)]
 
     def prompt_texts(self, selection: Selection) -> list[str]:
-        """The texts of `passages` as an LLM is shown them, each after the place of its first chunk.
-
-        A passage that goes on in the chunk of the one before it does not repeat it.
-        """
-        texts, last = [], -1
-        for passage in self.passages(selection):
-            first = passage.members[0]
-            place = "" if first == last else self.candidates[first].place
-            texts.append(with_header(place, passage.text))
-            last = passage.members[-1]
-        return texts
+        """`texts` as an LLM is shown them, each after its place."""
+        return [with_header(c.place, c.chunk.text) for c in self.chosen(selection)]
 
     def places(self, selection: Selection) -> list[str]:
-        """Where each of the `passages` is from, for people: the file, then title and headings."""
-        chunks = [self.candidates[passage.members[0]].chunk for passage in self.passages(selection)]
+        """Where each of the `texts` is from, for people: the file, then title and headings."""
+        chunks = [c.chunk for c in self.chosen(selection)]
         return [", ".join(filter(None, (PurePath(c.source).name or c.source, c.header))) for c in chunks]
 
     def context(self, selection: Selection) -> list[dict[str, object]]:
-        """Where each of the `passages` comes from, JSON-ready."""
-        return [
-            {
-                "source": passage.document,
-                "span": list(passage.span) if passage.span is not None else None,
-                "candidates": list(passage.members),
-            }
-            for passage in self.passages(selection)
-        ]
+        """Where each of the `texts` comes from, JSON-ready."""
+        chunks = [c.chunk for c in self.chosen(selection)]
+        return [{"source": c.source, "span": [c.start, c.end]} for c in chunks]
 
     @property
     def tokens(self) -> int:
@@ -278,16 +253,7 @@ class Answer(Displayable):
 
     def candidate_of(self, mark: AnswerMark) -> int | None:
         """Position in ``retrieval.candidates`` of the chunk that supports a part; None if none does."""
-        if mark.passage is None:
-            return None
-        passage = self.retrieval.passages(self.feedback.selection)[mark.passage]
-        if passage.span is not None and mark.evidence is not None:
-            place = passage.span.start + mark.evidence.start
-            for i in passage.members:
-                chunk = self.retrieval.candidates[i].chunk
-                if chunk.start <= place < chunk.end:
-                    return i
-        return passage.members[0]
+        return None if mark.passage is None else self.feedback.selection.indices[mark.passage]
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -301,10 +267,3 @@ class Answer(Displayable):
             "retrieval": self.retrieval.to_dict(),
             "feedback": self.feedback.to_dict(),
         }
-
-
-def _passage(candidate: Candidate) -> Passage:
-    """What is sent of a chunk; its place is left out where it cannot be that of its text."""
-    chunk = candidate.chunk
-    placed = chunk.end - chunk.start == len(chunk.text)
-    return Passage(chunk.text, chunk.source, Span(chunk.start, chunk.end) if placed else None)

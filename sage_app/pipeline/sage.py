@@ -396,8 +396,7 @@ class _SageQuestion(Question[Candidate]):
             asked = {"options": self._options, **self._places(selection)}
             if self._able.relevance and self._retrieval.scale == "probability":
                 scores = [candidate.score for candidate in self.candidates]
-                passages = self._retrieval.passages(selection)
-                asked["relevance"] = [max(scores[i] or 0.0 for i in p.members) for p in passages]
+                asked["relevance"] = [scores[i] or 0.0 for i in selection.indices]
             # An answerer without coroutines will do where nothing is awaited.
             completion = yield from Call(
                 lambda: answerer.generate(self.text, context, **asked),

@@ -142,8 +142,8 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
     found = answer.retrieval
     assert all(c.place and c.tokens_in_prompt > c.tokens for c in found.hits)
     whole = {c.chunk.source: Path(c.chunk.source).read_text() for c in found.hits}
-    for passage in found.passages(answer.feedback.selection):
-        assert passage.span is not None and passage.span.of(whole[str(passage.document)]) == passage.text
+    for c in found.hits:
+        assert whole[c.chunk.source][c.chunk.start : c.chunk.end] == c.chunk.text
     assert any(mark.evidence is not None for mark in answer.marks()), "marks point into the bare text"
     limit = max(c.tokens for c in found.hits) + 1
     bounded = replace(config, feedback=loop_config(max_context_tokens=limit))

@@ -6,11 +6,10 @@ from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
-from sage_app.pipeline.context import Passage
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
-from sage_eval.methods.context import Order, build_context
+from sage_eval.methods.context import Order, Passage, build_context
 from sage_eval.records import Piece
 
 

@@ -17,12 +17,6 @@ from sage_core.selection import Scale, Selection, rank_order
 from sage_core.selection.scales import usable_scores
 from sage_core.text.spans import Span
 
-SCALE_WORDS: dict[Scale, str] = {
-    "probability": "probability",
-    "logit": "logit",
-    "cosine": "cosine",
-    "unbounded": "score",
-}
 _LARGEST = 1e300
 # Pictures are drawn at this width and scale with the page; text stays legible from 340 to 640 pixels.
 _WIDTH = 480
@@ -31,25 +25,17 @@ _MOST_DOTS = 400
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-class Mark(NamedTuple):
-    """Another cut to draw for comparison: how many it keeps, and its name."""
-
-    keep: int
-    name: str
-
-
 def score_curve_svg(
     scores: Sequence[float | None],
     selection: Selection,
     *,
     scale: Scale = "probability",
     top_k: int | None = None,
-    marks: Sequence[Mark] = (),
 ) -> str:
     """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason, a fixed k.
 
     The SVG stands alone: it may be written to a file, shown in a notebook, or put into a page. None and NaN
-    are drawn at the foot; ``marks`` are further cuts to compare with.
+    are drawn at the foot.
     """
     order = rank_order(scores)
     drawn = [None if s is None else min(max(s, -_LARGEST), _LARGEST) for s in usable_scores(scores)]
@@ -58,7 +44,8 @@ def score_curve_svg(
     indices = set(selection.indices)
     selected = [i in indices for i in order]
     caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
-    lines = [Mark(selection.cut, f"cut: {selection.cut} kept"), *_others(len(order), top_k, marks)]
+    fixed = [(min(top_k, len(order)), f"fixed k = {top_k}")] if top_k and order else []
+    lines = [(selection.cut, f"cut: {selection.cut} kept"), *fixed]
     top = 8 + _LINE * (len(caption) + len(lines)) + 6
     bottom = top + 190
     x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, _WIDTH - _RIGHT)
@@ -67,7 +54,7 @@ def score_curve_svg(
     parts = [
         tag("rect", class_="bg", width="100%", height="100%"),
         *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
-        *_grid(plot, len(order), SCALE_WORDS[scale]),
+        *_grid(plot, len(order), "score" if scale == "unbounded" else scale),
         *_area(plot, values, selected),
         *_marks(plot, lines, 8 + _LINE * len(caption)),
         *_dots(plot, values, [scores[i] for i in order], selected),
@@ -111,15 +98,6 @@ def _caption(selection: Selection) -> str:
     if not selection.candidates:
         return "Nothing was found: there are no scores."
     return f"{selection.cut} of {selection.candidates} kept: {selection.reason}"
-
-
-def _others(count: int, top_k: int | None, marks: Sequence[Mark]) -> list[Mark]:
-    """The cuts to compare with; those at the same place share a line."""
-    fixed = [Mark(min(top_k, count), f"fixed k = {top_k}")] if top_k and count else []
-    names: dict[int, list[str]] = {}
-    for mark in [*marks, *fixed]:
-        names.setdefault(mark.keep, []).append(mark.name)
-    return [Mark(keep, ", ".join(same)) for keep, same in sorted(names.items())]
 
 
 def _words(words: str | int, kind: str, x: float, y: float, anchor: str | None = None) -> Markup:
@@ -168,16 +146,16 @@ def _area(plot: _Plot, values: Sequence[float | None], selected: Sequence[bool])
         yield tag("polyline", class_="line kept", points=" ".join(points[:cut]))
 
 
-def _marks(plot: _Plot, lines: Sequence[Mark], top: float) -> Iterator[Markup]:
+def _marks(plot: _Plot, lines: Sequence[tuple[int, str]], top: float) -> Iterator[Markup]:
     """The cuts as upright lines, the name of each on a row of its own."""
-    for row, mark in enumerate(lines):
-        if not plot.x.low < mark.keep + 0.5:
+    for row, (keep, name) in enumerate(lines):
+        if not plot.x.low < keep + 0.5:
             continue
-        at, y = plot.x(mark.keep + 0.5), top + _LINE * (row + 1)
-        end = at + 8 + 7.2 * len(mark.name) > _WIDTH
+        at, y = plot.x(keep + 0.5), top + _LINE * (row + 1)
+        end = at + 8 + 7.2 * len(name) > _WIDTH
         yield _line("other" if row else "rule", (at, at), (y - 11, plot.bottom))
         kind = "other-label" if row else "rule-label"
-        yield _words(mark.name, kind, at - 6 if end else at + 6, y, "end" if end else None)
+        yield _words(name, kind, at - 6 if end else at + 6, y, "end" if end else None)
 
 
 def _dots(
@@ -191,7 +169,7 @@ def _dots(
         yield _dot("dot kept" if is_selected else "dot", plot.x(i + 1), plot.at(value), radius, words)
 
 
-def _describe(values: Sequence[float | None], selection: Selection, others: Sequence[Mark]) -> str:
+def _describe(values: Sequence[float | None], selection: Selection, others: Sequence[tuple[int, str]]) -> str:
     known = [v for v in values if v is not None]
     if not known:
         return _caption(selection)
@@ -199,7 +177,7 @@ def _describe(values: Sequence[float | None], selection: Selection, others: Sequ
     parts = [f"Best score {score_text(known[0])}", f"least {score_text(known[-1])}"]
     if last is not None and math.isfinite(last):
         parts.insert(1, f"last kept {score_text(last)}")
-    compared = [f"{mark.name} would keep {mark.keep}" for mark in others]
+    compared = [f"{name} would keep {keep}" for keep, name in others]
     return f"{'; '.join([*parts, *compared])}. {_caption(selection)}."
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sage_app.pipeline.results import Answer, Retrieval
-from sage_app.rendering.html.charts import Mark, score_curve_svg
+from sage_app.rendering.html.charts import score_curve_svg
 from sage_app.rendering.html.markup import Child, Markup, foreign, tag
 from sage_app.rendering.html.page import made_now, note, page, section, settings_html, tile, tiles
 from sage_app.rendering.rows import Row, citations, retrieval_rows, score_text
@@ -165,8 +165,7 @@ def _rankings(
     """The curve with the cut, all candidates."""
     rows = retrieval_rows(retrieval)
     scores = [c.score for c in retrieval.candidates]
-    marks = _round_marks(result) if result is not None else []
-    curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k, marks=marks)
+    curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k)
     return [
         section("Where the scores were cut", curve),
         section(f"All {len(rows)} candidates", note("Open one to read it."),
@@ -199,12 +198,6 @@ def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult 
     return tiles(*parts)
 
 
-def _round_marks(result: FeedbackResult) -> list[Mark]:
-    """Cuts of other rounds than the one whose answer was returned."""
-    chosen = result.selection.cut
-    return [Mark(r.selection.cut, f"round {r.number}") for r in result.rounds if r.selection.cut != chosen]
-
-
 def _warnings(answer: Answer) -> list[Markup]:
     failed = answer.feedback.stop_reason in ("critic_failed", "answer_failed")
     return [tag("p", f"{answer.feedback.stop_meaning.capitalize()}.", class_="warning")] if failed else []
@@ -229,10 +222,9 @@ def curve_html(
     scale: Scale,
     *,
     top_k: int | None = None,
-    marks: Sequence[Mark] = (),
 ) -> Markup:
     """`score_curve_svg` as a figure of a page."""
-    picture = score_curve_svg(scores, selection, scale=scale, top_k=top_k, marks=marks)
+    picture = score_curve_svg(scores, selection, scale=scale, top_k=top_k)
     return tag("figure", Markup(picture), class_="curve")
 
 

@@ -10,11 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_app import SageSettings
 from sage_app.cli.main import run
-from sage_core import SelectionConfig
-from sage_core.selection import FixedK
-from tests.app.cli.support import DEMO, QUESTION, as_json, mistake, shown
+from tests.app.cli.support import DEMO, QUESTION, mistake, shown
 from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.slow
@@ -39,26 +36,6 @@ def test_ask_writes_a_page_and_names_it(
     assert [part for part in expected if part not in html] == []
     assert re.search(r"<dt>min context tokens</dt><dd><span[^>]*>300<", html)
     assert os.listdir(tmp_path) == ["report.html"]
-
-
-def test_a_page_names_a_gradient_only_where_one_decides(store: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    settings = tmp_path / "settings.json"
-    for rule, named in (("gradient", True), (FixedK(2), False)):
-        SageSettings(selection=SelectionConfig(rule=rule)).save(settings)
-        arguments = ["--html", str(page), "--settings", str(settings)]
-        assert run(["ask", QUESTION, "--store", str(store), *arguments]) == 0
-        assert ("<dt>gradient</dt>" in page.read_text(encoding="utf-8")) is named
-
-
-def test_ask_as_json_writes_it_too(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "report.html"
-    with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0, "passage": 1}']) as server:
-        llm = ["--base-url", server.base_url, "--model", "some-model"]
-        assert as_json(capsys, "ask", QUESTION, "--store", store, "--html", page, *llm)["score"] == 9
-    html = page.read_text(encoding="utf-8")
-    expected = ("2.60 pounds &lt;b&gt;a metre&lt;/b&gt;.", "grade 9 of 10")
-    assert [part for part in expected if part not in html] == []
 
 
 def test_an_llm_that_fails_leaves_a_page_of_the_chunks(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from sage_app.cli.main import run
 from tests.app.cli.support import COMMAND, DEMO, QUESTION, started
-from tests.fakes.llm_server import BadServer, LLMServer, headers_and_nothing
+from tests.fakes.llm_server import BadServer, headers_and_nothing
 from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow
@@ -106,23 +105,3 @@ def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
     assert process.returncode == 130, error
     assert "kept" in out, "the chunks found are shown"
     assert error.count("\n") == 1 and "interrupted" in error
-
-
-def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -> None:
-    wild = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e [red]x[/] <script>"
-    ferry, bees = f"The ferry {wild} leaves at seven.", f"# Title {wild}\n\nBees {wild} fly."
-    texts = {"a \x1b[2J ferry.txt": ferry, "b \x1b[2J.md": bees, "c \x1b[2J.pdf": "no pdf"}
-    fill(tmp_path / "docs", texts)
-    store = str(tmp_path / "store")
-    replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1, "passage": 1})]
-    with LLMServer(lambda request: replies[request.is_critic]) as server:
-        llm = ["--base-url", server.base_url, "--model", f"m {wild}"]
-        ask = ["ask", f"When does the ferry leave? {wild}", "--store", store, *llm]
-        for arguments in (["ingest", str(tmp_path / "docs"), "--store", store], ask, [*ask, "--json"]):
-            command = [*COMMAND, *arguments]
-            done = subprocess.run(command, capture_output=True, check=False)
-            assert done.returncode == 0, done.stderr
-            shown = (done.stdout + done.stderr).decode()
-            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
-            assert "\u202e" not in shown
-            assert "--json" not in arguments or "\u202e" in json.loads(done.stdout)["question"]

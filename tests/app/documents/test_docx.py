@@ -86,37 +86,6 @@ def test_a_word_file_keeps_its_structure(tmp_path: Path) -> None:
         assert document.text[heading.start : heading.end].endswith(heading.text)
 
 
-def test_damaged_word_files_give_text_or_one_message() -> None:
-    whole = word_file(BODY)
-    rng = random.Random(3)
-    files = [
-        b"",
-        b"PK\x03\x04",
-        b"no word file",
-        whole[:100],
-        whole[:-40],
-        whole[50:],
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" * 99,
-    ]
-    files.append(word_file("<w:p>"))  # XML that is not closed
-    files.append(word_file("<w:tbl><w:tr><w:tc>" * 3000 + "</w:tc></w:tr></w:tbl>" * 3000))
-    for _ in range(60):
-        data = bytearray(whole)
-        for _ in range(rng.choice((1, 10, 100))):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        files.append(bytes(data))
-    refused = 0
-    for data in files:
-        began = time.process_time()
-        try:
-            read_docx(data, name="a.docx").text.encode()
-        except InputError as error:
-            refused += 1
-            assert "a.docx" in str(error)
-        assert time.process_time() - began < 10
-    assert refused > 20
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -3,19 +3,16 @@
 import logging
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sage_app.documents.discovery import KINDS
-from sage_app.documents.docx import read_docx
 from sage_app.documents.html import read_html
-from sage_app.documents.pdf import read_pdf
 from sage_app.documents.reader import Document, parse_document, read_document
 from sage_core.errors import InputError
 from sage_core.text.headings import heading_paths
 from tests.app.documents.pages import PAGES
-from tests.app.documents.test_docx import BODY, paragraph, word_file
+from tests.app.documents.test_docx import BODY, word_file
 from tests.fakes import pdfs
 from tests.fakes.growth import assert_linear
 
@@ -85,21 +82,6 @@ UNITS = {
     ".rst": "Dues\n----\n\n.. note::\n\n   Text.\n\n",
     ".html": "<section class='a nav'><h2>Dues</h2><ul><li>a<li>b</ul><table><tr><td>a<td>b</table><pre>x</pre><p>c</section>",
 }
-
-
-@pytest.mark.parametrize("suffix", [*UNITS, ".pdf", ".docx"])
-def test_time_grows_with_the_file(suffix: str) -> None:
-    def file(size: int) -> bytes:
-        if suffix == ".pdf":
-            return pdfs.long(size)
-        if suffix == ".docx":
-            return word_file(paragraph("Every vessel pays at the office.") * size * 20)
-        return (UNITS[suffix] * size * 60).encode()
-
-    # In this process, where the time is seen.
-    readers = {".pdf": read_pdf, ".docx": read_docx}
-    read = readers.get(suffix, lambda data: parse_document(f"a{suffix}", data))
-    assert_linear(lambda size: read(file(size)), size=3)
 
 
 def test_time_grows_with_a_page_of_many_elements_below_many() -> None:

@@ -105,7 +105,7 @@ SPENT = {"message": "out of money", "code": "insufficient_quota", "type": "insuf
         (Reply(status=401), "API key"),
         (Reply(status=403), "API key"),
         (Reply(status=404), "no such model"),
-        (Reply(status=429, error=SPENT), "quota is used up"),
+        (Reply(status=429, error=SPENT), "out of money"),
         (Reply(status=400, error={"message": "context too long"}), "context too long"),
         (Reply(status=307, headers={"location": "http://127.0.0.1:1/v1"}), "redirects"),
         (Reply(None, finish_reason="length"), "length"),

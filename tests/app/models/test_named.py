@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sage_app import Sage
-from sage_app.cli.main import run
 from sage_app.models import OpenAIEmbedder, SentenceTransformerEmbedder, named_embedder
 from sage_core.embedding import MiniLMEmbedder
 from sage_core.errors import InputError, ModelError
@@ -18,12 +17,6 @@ def test_names():
     hosted = named_embedder("openai:text-embedding-3-small")
     assert isinstance(hosted, OpenAIEmbedder)
     assert hosted.name == "text-embedding-3-small"
-
-
-@pytest.mark.parametrize("name", ["", "  ", "openai:"])
-def test_a_blank_name_is_refused(name):
-    with pytest.raises(InputError, match="blank"):
-        named_embedder(name)
 
 
 @pytest.mark.parametrize(
@@ -83,17 +76,6 @@ def test_sage_takes_a_name_and_asks_the_server_of_the_environment(tmp_path, note
     assert {r.body["model"] for r in server.requests} == {"small"}
 
 
-def test_the_command_line_does_too(tmp_path, note, server, capsys, monkeypatch):
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    store = str(tmp_path / "store")
-    hosted = ["--store", store, "--embedder", "openai:small", "--base-url", server.base_url]
-    assert run(["ingest", str(note), *hosted]) == 0
-    assert run(["ask", "When does the ferry leave the pier?", "--offline", *hosted]) == 0
-    assert "nine" in capsys.readouterr().out
-    assert run(["ask", "When?", "--offline", "--store", store]) == 1
-    assert "small" in capsys.readouterr().err  # the store was made with another model, which is named
-
-
 def test_models_of_sentence_transformers_by_name():
     assert isinstance(named_embedder("sentence-transformers/all-MiniLM-L6-v2", device="cpu"), MiniLMEmbedder)
     elsewhere = named_embedder("all-MiniLM-L6-v2", device="cuda")
@@ -104,6 +86,7 @@ def test_models_of_sentence_transformers_by_name():
 
 
 @pytest.mark.slow
+@pytest.mark.soak  # imports torch
 def test_a_folder_without_a_model_says_what_to_do(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match="safetensors"):

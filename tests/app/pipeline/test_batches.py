@@ -47,13 +47,6 @@ def queue_behind_a_running_batch(batcher, recorder, items, pool):
     return futures
 
 
-def test_a_caller_alone_is_a_batch_of_one():
-    recorder = Recorder()
-    batcher = MicroBatcher(recorder)
-    assert [batcher(1), batcher(2)] == [2, 4]
-    assert recorder.batches == [[1], [2]]
-
-
 def test_what_arrives_meanwhile_is_one_batch():
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder)
@@ -85,35 +78,6 @@ def test_only_a_batch_that_follows_company_waits(monkeypatch):
     assert slept == [0.25]
 
 
-def test_a_finished_caller_does_not_wait_for_the_next_batch():
-    gates = [threading.Event() for _ in range(3)]
-    running = [threading.Event() for _ in range(3)]
-    count = iter(range(3))
-
-    def run(items):
-        number = next(count)
-        running[number].set()
-        assert gates[number].wait(10)
-        return items
-
-    batcher = MicroBatcher(run, limit=2)
-    with ThreadPoolExecutor(8) as pool:
-        first = pool.submit(batcher, 0)
-        assert running[0].wait(10)
-        futures = [first, *queue(batcher, batcher, (1, 2, 3, 4), pool)]
-        gates[0].set()
-        assert running[1].wait(10)
-        gates[1].set()
-        assert running[2].wait(10)
-        try:
-            # The batch of 3 and 4 runs and is held; 0, 1 and 2 must be back all the same.
-            assert [f.result(10) for f in futures[:3]] == [0, 1, 2]
-            assert not futures[3].done()
-        finally:
-            gates[2].set()
-        assert [f.result(10) for f in futures[3:]] == [3, 4]
-
-
 def test_an_error_reaches_only_its_own_caller():
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder)
@@ -124,11 +88,6 @@ def test_an_error_reaches_only_its_own_caller():
         with pytest.raises(ValueError, match="thirteen"):
             futures[1].result(10)
     assert batcher(3) == 6
-
-
-def test_too_few_results_are_an_error_and_not_a_wait():
-    with pytest.raises(ValueError):
-        MicroBatcher(lambda items: [])(1)
 
 
 def test_an_interrupted_thread_leaves_the_others_their_turn():

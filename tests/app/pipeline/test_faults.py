@@ -30,7 +30,7 @@ from tests.fakes.stores import fill, run
 
 pytest.importorskip("openai")
 
-ASKS = 200
+ASKS = 100
 PLACES = 20
 HELLO = [Message("user", "Where is the lighthouse?")]
 KEY = "sk-secret-0123456789abcdef"
@@ -87,7 +87,7 @@ def chat_with(url: str, **settings: object) -> OpenAIChat:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("awaited", [True, False])
-def test_two_hundred_asks_against_a_faulty_server(store: Path, awaited: bool) -> None:
+def test_a_hundred_asks_against_a_faulty_server(store: Path, awaited: bool) -> None:
     def check(number: int, found: object) -> str:
         if isinstance(found, LLMError):
             assert found.chunks, "retrieval is not lost"
@@ -138,37 +138,6 @@ def resident_kib() -> int:
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
 
 
-@pytest.mark.slow
-def test_two_hundred_streams_against_a_faulty_server() -> None:
-    script = Faulty()
-
-    def read(chat: OpenAIChat, number: int) -> str:
-        pieces: list[str] = []
-        try:
-            for piece in chat.stream([Message("user", f"mark-{number}")]):
-                if isinstance(piece, str):
-                    pieces.append(piece)
-                else:
-                    assert piece.text == "".join(pieces) == f"the answer to mark-{number}"
-                    return "answered"
-        except LLMError as error:
-            # What came before the break is this question's, or the fault's own text.
-            assert "".join(pieces) in ("", *_beginnings("a reply that breaks off"))
-            told = ("broke off", "403", "could not be read", "without text")
-            return "told" if any(words in str(error) for words in told) else str(error)
-        return "ended without a word"
-
-    with LLMServer(script) as server, ThreadPoolExecutor(50) as pool:
-        chat = chat_with(server.base_url)
-        outcomes = Counter(pool.map(lambda number: read(chat, number), range(ASKS)))
-        chat.close()
-    assert outcomes["answered"] > ASKS * 0.7 and set(outcomes) == {"answered", "told"}
-
-
-def _beginnings(text: str) -> list[str]:
-    return [text[:end] for end in range(1, len(text) + 1)]
-
-
 def leaves_nothing_open(some: Callable[[int], None], calls: int) -> None:
     """Neither files nor threads nor memory grow by more calls of the kind."""
 
@@ -194,7 +163,7 @@ def leaves_nothing_open(some: Callable[[int], None], calls: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
-@pytest.mark.parametrize("asks", [200])
+@pytest.mark.parametrize("asks", [60])
 def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
     script = Faulty()
 
@@ -211,7 +180,7 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
             except LLMError:
                 continue
             assert answer.text == f"the answer to mark-{i}"
-            if i % 100 == 99:
+            if i % 20 == 19:
                 # What the server notes is the test's own, and would count as growth. What waits for the
                 # collector, such as the HTTP client's errors, is no leak: that is what it leaves behind.
                 server.requests.clear()
@@ -251,30 +220,6 @@ def other_threads() -> int:
 
 def asking(store: Path, url: str) -> Sage:
     return small_sage(store, answerer=LLMAnswerer(chat_with(url)), candidates=10, baseline_top_k=3, min_k=2)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
-@pytest.mark.parametrize("calls", [200])
-def test_calls_leave_nothing_open(calls: int) -> None:
-    def some(n: int) -> None:
-        for i in range(n):
-            if i % 50 == 0:  # an event loop of its own, as a web handler or a notebook has
-                asyncio.run(chat.acomplete(HELLO))
-            elif i % 50 == 1:  # an adapter of its own, dropped without `close`
-                chat_with(server.base_url).complete(HELLO)
-            elif i % 10 == 2:  # a stream left early
-                stream = chat.stream(HELLO)
-                next(stream)
-                stream.close()
-            else:
-                assert chat.complete(HELLO).text == "On the cape."
-        server.requests.clear()
-
-    with LLMServer(["On the cape."]) as server:
-        chat = chat_with(server.base_url)
-        leaves_nothing_open(some, calls)
-        chat.close()
 
 
 def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:

@@ -3,8 +3,6 @@
 import io
 import itertools
 import os
-import shlex
-import shutil
 import threading
 import time
 import tracemalloc
@@ -26,7 +24,7 @@ from sage_app.store.folder import FolderStore
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import TEXTS, contents, fill, ingested, names, run
+from tests.fakes.stores import contents, fill, ingested, names, run
 
 
 def age(folder: Path, seconds: float = 3600) -> None:
@@ -134,7 +132,7 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    assert peak(100) < 1.5 * peak(25)
+    assert peak(60) < 1.5 * peak(20)
 
 
 class WatchedSegmenter(BlankLineSegmenter):
@@ -248,25 +246,3 @@ def test_a_remedy_is_named_for_files_that_people_have(tmp_path: Path) -> None:
     assert ".xls: save it as .xlsx" in named_types(report.other_types)
     with pytest.raises(InputError, match=r"prices\.xls.*\.xlsx"):
         run(tmp_path / "other", folder / "prices.xls")
-
-
-def test_a_store_copied_or_moved_with_its_documents(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old = tmp_path / "old"
-    run(old / "store", fill(old / "docs"))
-    shutil.copytree(old / "store", tmp_path / "copy")
-    assert run(tmp_path / "copy", old / "docs").added == ()
-    assert contents(tmp_path / "copy") == contents(old / "store")
-    count = len(TEXTS)
-    new = old.rename(tmp_path / "new")
-    report = run(new / "store", new / "docs")
-    assert len(report.added) == len(report.missing) == count and not report.removed
-    show_report(report, "a store")
-    told = capsys.readouterr().out
-    assert f"also has {count} documents from elsewhere whose files no longer exist" in told
-    arguments = shlex.split(told[told.index("sage-rag ingest") :])
-    assert arguments == ["sage-rag", "ingest", "--store", "a store", str(old)]
-    report = run(new / "store", old)
-    assert len(report.removed) == count and report.missing == () and not report.added
-    assert all(source.startswith(str(new)) for _, source, _ in contents(new / "store"))

@@ -288,7 +288,7 @@ def test_an_answerer_may_know_how_likely_each_passage_is_relevant(store: Path) -
     answerer = RankedAnswerer()
     with make(store, answerer=answerer, reranker=WordReranker()) as sage:
         retrieval = sage.ask("how many eggs lays the kittiwake?").retrieval
-    scores = [retrieval.candidates[p.members[0]].score for p in retrieval.passages(retrieval.selection)]
+    scores = [hit.score for hit in retrieval.hits]
     assert answerer.relevance == scores and len(scores) > 1
     with make(store, answerer=answerer, reranker=Logits()) as sage:
         sage.ask("how many eggs lays the kittiwake?")

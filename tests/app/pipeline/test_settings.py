@@ -1,7 +1,6 @@
 """Settings in a file: what is written is what every part gets."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from sage_app import Sage, SageConfig, SageSettings
 from sage_core import FeedbackConfig, InputError, SelectionConfig
 from sage_core.ranking import HybridReranker, SimilarityReranker
-from sage_core.selection import Earliest, FixedK, Gradient, RelativeToTop
+from sage_core.selection import Earliest, Gradient, RelativeToTop
 from tests.fakes.models import HashEmbedder
 
 FULL = SageSettings(
@@ -107,19 +106,6 @@ def test_sage_takes_them(tmp_path: Path) -> None:
         assert isinstance(sage.reranker, HybridReranker)
 
 
-def test_sage_answers_with_them(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("The ferry leaves at seven. It returns at noon.\n\nBees need flowers.")
-    settings = SageSettings(
-        segmenter={"target_tokens": 10, "max_tokens": 20, "min_tokens": 0},
-        selection=SelectionConfig(rule=FixedK(1)),
-        reranker="none",
-    )
-    with Sage.from_settings(settings, tmp_path / "store", embedder=HashEmbedder()) as sage:
-        sage.ingest(tmp_path / "a.txt")
-        found = sage.retrieve("When does the ferry leave?")
-    assert found.selection.cut == 1 and found.scale == "cosine" and found.reranker == "none"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -138,10 +124,3 @@ def test_values_that_no_setting_has_are_input_errors(tmp_path: Path, text: str) 
     path.write_text(text)
     with pytest.raises(InputError, match=r"settings\.json"):
         SageSettings.load(path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_is_no_settings_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "settings.json")
-    with pytest.raises(InputError, match="regular"):
-        SageSettings.load(tmp_path / "settings.json")

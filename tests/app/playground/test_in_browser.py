@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,76 +141,3 @@ def test_the_cut_moves_with_the_settings(browser: Browser, address: str) -> None
         page.get_by_label("Selection rule").select_option("auto")
         page.get_by_label("Keep at most (max_k)").fill("1")
         until(page, f"document.querySelectorAll('{KEPT}').length === 1")
-
-
-def test_the_keyboard_is_enough(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
-        page.keyboard.press("Tab")
-        assert page.locator(":focus").text_content() == "Skip to the page"
-        page.keyboard.press("Tab")
-        assert page.locator(":focus").get_attribute("id") == "tab-cut"
-        page.keyboard.press("ArrowRight")
-        assert page.locator(":focus").get_attribute("id") == "tab-ask" and page.locator("#ask").is_visible()
-        assert page.locator("#cut").is_hidden()
-        reached = []
-        for _ in range(12):
-            page.keyboard.press("Tab")
-            focused = page.locator(":focus")
-            reached.append(focused.get_attribute("id"))
-            width = focused.evaluate(
-                "e => getComputedStyle(e).outlineStyle + ' ' + getComputedStyle(e).outlineWidth"
-            )
-            assert width == "solid 3px", reached
-            if reached[-1] == "question":
-                page.keyboard.type(QUESTION)
-            if reached[-1] == "min_k":
-                page.keyboard.press("ArrowRight")
-                page.keyboard.press("ArrowRight")
-                assert focused.get_attribute("aria-valuetext") == "1"
-            if reached[-1] == "max_k":
-                break
-        assert reached[0] == "question" and reached[-1] == "max_k"
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        page.wait_for_selector(KEPT)
-        status = page.locator("#ask-status")
-        assert status.get_attribute("aria-live") == "polite"
-        page.wait_for_function("document.querySelector('#ask-status').textContent.includes('kept')")
-
-
-def test_every_control_has_a_name(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
-        cut(page, FERRY)
-        search(page)
-        unnamed = page.evaluate(
-            "[...document.querySelectorAll('input, select, textarea')]"
-            ".filter(e => !e.labels.length || !e.labels[0].textContent.trim()).map(e => e.id)"
-        )
-        assert unnamed == []
-        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-        assert len(ids) == len(set(ids))
-        assert page.locator("svg[role=img]").first.get_attribute("aria-labelledby")
-        for panel, tab in (("cut", "tab-cut"), ("ask", "tab-ask")):
-            assert page.locator(f"#{panel}").get_attribute("aria-labelledby") == tab
-
-
-def test_the_code_can_be_copied(browser: Browser, address: str) -> None:
-    with opened(browser, address, permissions=["clipboard-read", "clipboard-write"]) as page:
-        cut(page, FERRY)
-        page.locator("#cut-code summary").click()
-        page.locator("#cut-code .copy").click()
-        until(page, "document.querySelector('#cut-code .copy').textContent === 'Copied'")
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert copied == page.locator("#cut-code pre").text_content() and "Segmenter(" in copied
-
-
-def test_a_server_that_is_gone_is_said_to_be(browser: Browser, tmp_path: Path) -> None:
-    context = browser.new_context()
-    with served(make_workbench(make_store(tmp_path))) as address:
-        page = context.new_page()
-        page.goto(address)
-        page.wait_for_selector("body[data-ready]")
-    page.get_by_label("Text", exact=True).fill(FERRY)
-    page.wait_for_selector("#cut-problem:not([hidden])", timeout=60_000)
-    assert "is sage-rag serve still running?" in (page.locator("#cut-problem").text_content() or "")
-    context.close()

@@ -24,7 +24,6 @@ from starlette.testclient import TestClient
 from sage_app import Sage, SageConfig
 from sage_app.cli.local_server import listen_locally
 from sage_app.cli.main import run
-from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
 from sage_core import FeedbackConfig, SelectionConfig
 from sage_core.errors import InputError
@@ -159,23 +158,13 @@ def test_methods_types_and_sizes(client: TestClient) -> None:
     ("name", "data", "message"),
     [
         ("segment", {}, "'text' is a text"),
-        ("segment", {"text": 1}, "'text' is a text"),
         ("segment", {"txt": "a"}, "no field 'txt'; did you mean 'text'?"),
         ("segment", {"text": "A b.", "settings": {"treshold": 1}}, "did you mean 'threshold'?"),
         ("segment", {"text": "A b.", "settings": {"threshold": 2}}, "threshold must be between 0 and 1"),
-        ("segment", {"text": "A b.", "settings": {"threshold": "x"}}, "threshold must be a number"),
-        ("segment", {"text": "A b.", "settings": {"max_tokens": "x"}}, "max_tokens"),
-        ("segment", {"text": "A b.", "settings": {"max_tokens": 1e9}}, "max_tokens"),
         ("segment", {"text": "A b.", "settings": {"max_tokens": 10_001}}, "at most 10,000"),
-        ("segment", {"text": "A b.", "settings": {"max_tokens": 10**30}}, "too large"),
-        ("segment", {"text": "A b.", "settings": {"target_tokens": "huge"}}, "'sentence' (35)"),
-        ("segment", {"text": "A b.", "settings": {"min_tokens": 300}}, "min_tokens must be at most"),
-        ("segment", {"text": "A b.", "settings": {"strategy": "best"}}, "strategy is"),
         ("segment", {"text": "A b.", "settings": {"model": "/etc"}}, "no model '/etc' here"),
-        ("segment", {"text": "A b.", "settings": {"model": ["x"]}}, "no model"),
         ("segment", {"text": "A b.", "settings": [1]}, "an object"),
         ("document", {"id": "../../etc/passwd"}, "no such document"),
-        ("document", {"id": None}, "'id' is a text"),
         ("search", {"question": "  "}, "blank"),
         ("search", {"question": "a" * 3000}, "at most 2,000"),
         (
@@ -192,13 +181,6 @@ def test_methods_types_and_sizes(client: TestClient) -> None:
         ),
         ("search", {"question": "Why?", "settings": {"rule": {"rule": "os.system"}}}, "is not one of"),
         ("search", {"question": "Why?", "settings": {"rule": 5}}, "its rule a name"),
-        (
-            "search",
-            {"question": "Why?", "settings": {"min_k": 5, "max_k": 2}},
-            "max_k must be at least min_k",
-        ),
-        ("search", {"question": "Why?", "settings": {"context": "yes"}}, "context is true or false"),
-        ("search", {"question": None}, "'question' is a text"),
         ("info", {"x": 1}, "no field 'x'"),
     ],
 )
@@ -292,40 +274,6 @@ def test_a_question_shows_scores_and_the_cut(
     names: dict[str, Any] = {}
     exec(found["code"], names)
     assert names["retrieval"].hits == retrieval.hits
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "auto",
-        "gradient",
-        {"rule": "RelativeToTop"},
-    ],
-)
-def test_the_code_of_every_rule_runs(client: TestClient, rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sage_app.pipeline.sage.named_embedder", lambda name: HashEmbedder())
-    data = {
-        "question": 'Who said "no"?\n\\',
-        "settings": {"rule": rule, "min_k": 1, "max_k": 4, "reranker": "none"},
-    }
-    found = asked(client, "search", data)
-    names: dict[str, Any] = {}
-    exec(found["code"], names)
-    assert found["summary"].startswith(f"{names['retrieval'].selection.cut} of ")
-
-
-def test_settings_of_a_file_are_where_it_begins(store: Path) -> None:
-    settings = SageSettings(
-        segmenter={"target_tokens": 30},
-        reranker="none",
-        selection=SelectionConfig(rule=FixedK(3)),
-        context=True,
-    )
-    found = make_workbench(store, settings).info({})["settings"]
-    assert found["segmenter"] == {"target_tokens": 30} and found["selection"] == {
-        "rule": {"rule": "FixedK", "k": 3}
-    }
-    assert found["reranker"] == "none"
 
 
 def test_without_a_store_texts_can_be_cut_all_the_same(tmp_path: Path) -> None:

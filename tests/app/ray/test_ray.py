@@ -7,9 +7,7 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -136,24 +134,6 @@ def test_on_a_server_with_a_worker_that_is_killed(
             assert same(store, other)
 
 
-class Deadly(HashEmbedder):
-    """Ends its process without a word, whenever it meets one file."""
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if any("ferry 40 " in text for text in texts):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().embed_documents(texts)
-
-
-def test_a_file_that_kills_every_worker_ends_the_run(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sage_app.ray._RESTARTS", 1)
-    docs = fill(tmp_path / "docs", PAGES)
-    with FolderStore(tmp_path / "store") as store, pytest.raises(SageError, match="workers failed"):
-        run(store, docs, embedder=Deadly())
-
-
 def test_into_a_folder_with_the_bundled_segmenter(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,53 +181,6 @@ def test_errors_of_workers(cluster: None, tmp_path: Path) -> None:
         run(store, docs)
     with pytest.raises(InputError, match="workers must be at least 1"):
         run(store, docs, workers=0)
-
-
-RUN = """
-import sys, time
-from pathlib import Path
-from sage_app.ray import ingest_with_ray
-from sage_app.store import open_store
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-
-class Slow(HashEmbedder):
-    def embed_documents(self, texts):
-        time.sleep(0.5)
-        return super().embed_documents(texts)
-
-if __name__ == "__main__":
-    ingest_with_ray(open_store(sys.argv[1]), sys.argv[2], BlankLineSegmenter(), Slow(), workers=1)
-"""
-
-
-def test_a_run_that_is_killed_goes_on(cluster: None, server: ChromaServer, tmp_path: Path) -> None:
-    docs = fill(tmp_path / "docs", {f"{i}.txt": f"Page {i}.\n\nFerry {i}." for i in range(200)})
-    address = f"{server.url}/goes-on"
-    script = tmp_path / "run.py"
-    script.write_text(RUN)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
-    process = subprocess.Popen([sys.executable, str(script), address, str(docs)], env=environment)
-    store = ChromaStore(address)
-    try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
-            if store.is_complete and len(store.documents()) > 20:
-                break
-            time.sleep(0.1)
-        assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
-    time.sleep(2)  # its workers end
-    had = len(store.documents())
-    assert 20 < had < 200
-    report = run(store, docs)
-    assert len(report.unchanged) + len(report.added) == 200 and len(report.unchanged) >= had
-    with serial(tmp_path / "serial", docs) as other:
-        assert same(store, other)
 
 
 def test_on_the_command_line(

@@ -1,8 +1,6 @@
 """A store kept by a real Chroma server that is killed and started again."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -91,68 +89,6 @@ def test_a_large_document_comes_in_parts(
     with ChromaStore(address) as store:
         assert run(store, folder).chunks == 50
         assert len(contents(store)) == 50
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from sage_app.pipeline.ingest import ingest
-from sage_app.store import ChromaStore
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.servers import ChromaServer as Server
-from tests.fakes.stores import fill
-import sage_app.pipeline.ingest
-
-sage_app.pipeline.ingest._BATCH_CHARACTERS = 120
-address, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-for round_ in range(1, rounds + 1):
-    fill(folder, {f"{i}.txt": f"Page {i} of edition {round_}.\\n\\nPrinted for page {i} in {round_}." for i in range(8)})
-    with ChromaStore(address) as store:
-        ingest(store, [folder], BlankLineSegmenter(), HashEmbedder())
-"""
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("rounds", [3])
-def test_two_writers_and_a_reader_while_the_server_is_killed(tmp_path: Path, rounds: int) -> None:
-    server = Server(tmp_path / "data")
-    address = f"{server.url}/pages"
-    folders = [tmp_path / "one", tmp_path / "two"]
-
-    def start(folder: Path, count: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", WRITER, address, str(folder), str(count)]
-        return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    try:
-        for folder in folders:
-            first = start(folder, 1)
-            assert first.wait(60) == 0, first.communicate()[1]
-        writers = [start(folder, rounds) for folder in folders]
-        killed, searches = 0, 0
-        with ChromaStore(address) as reader:
-            while any(w.poll() is None for w in writers):
-                found = reader.search(QUERY, 100)
-                searches += 1
-                editions: dict[tuple[str, int], int] = {}
-                for f in found:
-                    words = f.chunk.text.rstrip(".").split()
-                    page = int(words[1]) if words[0] == "Page" else int(words[3])
-                    key = (f.chunk.source, page)
-                    assert editions.setdefault(key, int(words[-1])) == int(words[-1])
-                # The two folders hold the same texts, which are found once.
-                assert {page for _, page in editions} == set(range(8))
-                if killed < rounds // 3 and searches % 5 == 0:
-                    server.kill()
-                    killed += 1
-                    server.start()
-            assert killed and searches > 5
-            for writer in writers:
-                assert writer.wait() == 0, writer.communicate()[1]
-            assert {d.chunks for d in reader.documents()} == {2} and len(reader.documents()) == 16
-            assert all(f.chunk.text.rstrip(".").endswith(f" {rounds}") for f in reader.search(QUERY, 100))
-            assert reader._opened()[0].count() == 32
-    finally:
-        server.kill()
 
 
 def test_a_server_that_is_gone_is_told(
