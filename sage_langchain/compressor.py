@@ -399,7 +399,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
         read = self._standing(documents, [_number(value, key) for value in values], query)
-        return scores_or_order(asked_or_not(read))
+        plain = [without_header(document) for document in documents]
+        return scores_or_order(asked_or_not(read), lambda: link(places_of(plain)))
 
     def _standing(
         self, documents: Sequence[Document], scores: Sequence[float | None], query: str

@@ -82,7 +82,6 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     distance_key: str = "distance"
 
     _named: set[str] = PrivateAttr(default_factory=set)
-    _warned: bool = PrivateAttr(default=False)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
@@ -136,10 +135,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         euclid = convert is None or abs(convert(math.sqrt(2))) < 1e-9
         if type(self.vectorstore).__name__ in _EUCLIDEAN and not self.similarity and euclid and rises(raw):
             convert = _cosine
-        read = store_similarities(raw, convert)
-        if read.contradicted:
-            self._warn_once()
-        return read
+        return store_similarities(raw, convert)
 
     def _with_score(self, document: Document, raw: float | None, read: Similarities) -> Document:
         # In-memory stores hand out their own objects; a score must not be left in them.
@@ -161,15 +157,6 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
                 "documents have metadata[%r] already; it is replaced in the results. Pass %s= to keep both",
                 key,
                 setting,
-            )
-
-    def _warn_once(self) -> None:
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "the relevance function of %s contradicts its ranking and is ignored; "
-                "pass similarity= to set another",
-                type(self.vectorstore).__name__,
             )
 
 

@@ -244,7 +244,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bundle = _query_of(query_bundle)
         by_order = all(score is None for score in reading.scores)
         # A fused or sorted list without scores still has an order, which says much.
-        known = scores_or_order(reading.scores if self._searched else asked_or_not(reading.scores))
+        known = scores_or_order(
+            reading.scores if self._searched else asked_or_not(reading.scores),
+            lambda: neighbors_of([n.node for n in nodes]),
+        )
         cut = yield from Compute(self._cut, bundle.query_str, nodes, known)
         if cut is None:
             read = yield from self._scores(nodes, known, bundle)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.ranking.neighbors import Links
 from sage_core.selection.scales import plain_scores, rank_order
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
@@ -25,6 +26,8 @@ the lists of questions about other documents were told from answerable ones, wit
 _STANDS_OUT = 2.0
 
 _FEWEST_PLACES, _SAME = 4, 1e-3
+_FEWEST_READ = 3
+"""Neighbors in the order of reading are chance below so many."""
 
 # Scores of equal candidates may differ by rounding.
 _FLAT = 1e-9
@@ -66,13 +69,17 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
     return np.asarray(values)
 
 
-def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
+def scores_or_order(
+    scores: Sequence[float | None], links: Callable[[], Sequence[Links]] = tuple
+) -> list[float | None]:
     """A search's scores; if it gave none, or mere places, what stands for them: its order, best first.
 
     The logarithm of the place falls as cosines of a search do: fast at first, then ever more slowly.
 
     Args:
         scores: One per candidate, in the search's order; None if it gave none.
+        links: Of the candidates. If most of them have the next one of their document behind them, nobody
+            searched: the order is that of reading, and says nothing.
 
     Examples:
         >>> [round(score, 2) for score in scores_or_order([None, None, None])]
@@ -80,6 +87,9 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
     """
     # Neither unit nor offset matters, since the list is standardized before it is used.
     if all(score is None for score in scores):
+        following = [link.next == i + 1 for i, link in enumerate(links()) if link.next is not None]
+        if len(following) >= _FEWEST_READ and 2 * sum(following) > len(following):
+            return list(scores)
         return [-math.log(place) for place in range(1, len(scores) + 1)]
     if not are_places(scores):
         return list(scores)

@@ -242,13 +242,11 @@ def read_scores(
 class Similarities(NamedTuple):
     """From a vector store's raw score to a similarity, higher is better; see `store_similarities`.
 
-    ``distances``: its raw scores are distances. ``contradicted``: the store's own conversion turns its
-    ranking around, and was not used.
+    ``distances``: its raw scores are distances.
     """
 
     convert: Callable[[float], float]
     distances: bool
-    contradicted: bool
 
 
 def store_similarities(raw: Sequence[float], convert: Callable[[float], float] | None = None) -> Similarities:
@@ -260,13 +258,13 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
             are then distances, and count by their negatives.
     """
     plain = [float(score) for score in raw]
-    as_listed = Similarities(operator.neg, True, False) if rises(plain) else Similarities(float, False, False)
+    as_listed = Similarities(operator.neg, True) if rises(plain) else Similarities(float, False)
     if convert is None:
         return as_listed
     values = [float(convert(score)) for score in plain]
     if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
         # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
         # Its ranking is its purpose.
-        return as_listed._replace(contradicted=True)
+        return as_listed
     # Probed inside: LangChain's function for inner products gives 0 at both ends.
-    return Similarities(convert, float(convert(0.25)) > float(convert(0.75)), False)
+    return Similarities(convert, float(convert(0.25)) > float(convert(0.75)))

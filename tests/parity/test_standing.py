@@ -18,7 +18,7 @@ from langchain_text_splitters import (
     RecursiveCharacterTextSplitter,
 )
 from llama_index.core import Document as LlamaDocument
-from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core import StorageContext, SummaryIndex, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import (
     HierarchicalNodeParser,
@@ -28,7 +28,7 @@ from llama_index.core.node_parser import (
     TokenTextSplitter,
 )
 from llama_index.core.postprocessor import LongContextReorder, MetadataReplacementPostProcessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     MetadataFilter,
@@ -53,6 +53,7 @@ TEXTS = [
     "Bees make honey in summer.",
 ]
 QUESTION = "When does the boat depart at the weekend?"
+ASKED = QueryBundle(QUESTION)
 COSINES = [0.6, 0.3, 0.2, 0.1]
 FORMULAS: dict[str, Callable[[float], float]] = {
     "cosine": lambda c: c,
@@ -176,6 +177,31 @@ def test_whatever_the_store_s_formula_the_same_is_sent(found: Any, name: str) ->
 def test_of_a_search_for_different_nodes_the_nearest_are_the_best(name: str) -> None:
     different = by_index(name, 10, False, retriever_args={"vector_store_query_mode": "mmr"})
     assert dict(different) == pytest.approx(dict(by_index(name, 10, False)))
+
+
+def read_by_index(text: str) -> list[tuple[str, Any]]:
+    nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents(
+        [LlamaDocument(text=text)]
+    )
+    ranked = SageNodePostprocessor().rank(SummaryIndex(nodes).as_retriever().retrieve(QUESTION), ASKED)
+    return [(n.node.get_content(), n.score) for n in ranked.nodes]
+
+
+def read_by_splitter(text: str) -> list[tuple[str, Any]]:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0, add_start_index=True)
+    pieces = splitter.split_documents([Document(text, metadata={"source": "s"})])
+    return [(d.page_content, d.metadata["relevance_score"]) for d in SageCompressor().rank(pieces, QUESTION)]
+
+
+@pytest.mark.parametrize("read", [read_by_index, read_by_splitter])
+def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
+    answer = "The boat departs at nine at the weekend, and comes back in the evening at ten."
+    found = []
+    for place in (1, 10, 18):
+        pieces = read("\n\n".join([*SENTENCES[:place], answer, *SENTENCES[place:]]))
+        assert len(pieces) > 10
+        found.append(next(score for text, score in pieces if answer in text))
+    assert found == pytest.approx(found[:1] * 3, rel=0.05)
 
 
 def real() -> list[str]:
