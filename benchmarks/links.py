@@ -91,7 +91,7 @@ class Names:
 
     def index_of(self, documents: Sequence[str]) -> NameIndex:
         """The names of some documents."""
-        names: dict[str, list[str]] = {}
+        names: dict[str, tuple[str, ...]] = {}
         for document in documents:
             beginning = "\n".join(self.dev.chunks[row].text for row in self.rows[document][:2])
             names[document] = document_names(self.titles[document], beginning=beginning)

@@ -55,7 +55,6 @@ from sage_core.segmentation import Segmenter
 from sage_core.text.header import with_header
 from sage_core.text.outline import header_of
 from sage_core.text.spans import Span
-from sage_core.text.tokens import get_counter
 
 SETS = {
     "fairytaleqa": (23, 60_000, True),
@@ -196,7 +195,7 @@ def shown(found: Any) -> str:
         return str(node.get_content(MetadataMode.LLM))
     if hasattr(found, "chunk"):
         return with_header(found.chunk.header, found.chunk.text)
-    header = header_of(found.page_content, found.metadata, get_counter("bert"))
+    header = header_of(found.page_content, found.metadata)
     return with_header(header, found.page_content)
 
 

@@ -182,7 +182,7 @@ class PassageCutter:
         frames = _frames(nodes, overlaps)
         passages: list[Passage] = []
         for i, node in enumerate(nodes):
-            whole = _Piece(0, len(node.text), "", header_of(node.text, node.metadata, get_counter("bert")))
+            whole = _Piece(0, len(node.text), "", header_of(node.text, node.metadata))
             for piece in pieces.get(i, (whole,)):
                 start, known = piece.start, repeated.get(i, 0)
                 if start < known:  # from the first sentence that the other node has not whole
@@ -198,20 +198,20 @@ class PassageCutter:
 
     def _pieces_of(self, nodes: Sequence[Node]) -> Iterator[tuple[_Piece, ...]]:
         # Headings depend on what the metadata say, cuts on the text alone.
-        keys = [header_of("", node.metadata, get_counter("bert")) + "\0" + node.text for node in nodes]
+        keys = [header_of("", node.metadata) + "\0" + node.text for node in nodes]
         by_key = dict(zip(keys, nodes, strict=True))
         with self._cutting:
             cached = self._pieces.get_many(by_key, lambda new: [self._pieces_of_one(by_key[k]) for k in new])
         return (cached[key] for key in keys)
 
     def _pieces_of_one(self, node: Node) -> tuple[_Piece, ...]:
-        counter, spans = get_counter("bert"), self._segmenter.segment(node.text)
+        spans = self._segmenter.segment(node.text)
         outline = Outline(node.text, node.metadata, whole=False)
         pieces = []
         for span, context in zip(spans, outline.contexts(spans), strict=True):
             path = join_path(context.path, outline.separator) if context.path else ""
             described = {TITLE_KEY: outline.title, PATH_KEY: path}
-            pieces.append(_Piece(*span, path, header_of(span.of(node.text), described, counter)))
+            pieces.append(_Piece(*span, path, header_of(span.of(node.text), described)))
         return tuple(pieces)
 
 

@@ -282,7 +282,7 @@ class Session(Question[Document]):
         text, metadata = document.page_content, document.metadata
         # Only where titles repeat: else the title says it, in fewer tokens.
         name = self._names.get(metadata["source"]) if isinstance(metadata.get("source"), str) else None
-        return with_header(passage_header(header_of(text, metadata, self.parts.counter), name), text)
+        return with_header(passage_header(header_of(text, metadata), name), text)
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them: passages that touch are one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -14,8 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_core.text.links import document_names
-from sage_core.word_index.search import Entry, Limits, TextVersions
-from sage_core.word_index.words import Rereading
+from sage_core.word_index.search import Limits, WordSource, paged_versions, text_versions
+from sage_core.word_index.words import Entry
 from sage_langchain._private import chroma_count, docstore_of
 from sage_langchain.compressor import texts_of, titled, without_header
 
@@ -35,25 +34,11 @@ def entry(document: Document) -> Entry:
     return Entry(key, texts_of([document])[1][0], about.document, names)
 
 
-class ReadableStore(ABC):
-    """A vector store that gives back what was put into it: a `sage_core.word_index.search.WordSource`."""
-
-    name = ""
+class ReadableStore(WordSource[Document]):
+    """A vector store that gives back what was put into it."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self._versions = TextVersions()
-
-    def versions(self) -> Mapping[str, str]:
-        return self._versions.of(self.texts())
-
-    @abstractmethod
-    def texts(self) -> Mapping[str, str]:
-        """Every document's text, by id."""
-
-    @abstractmethod
-    def chunks(self, ids: Sequence[str]) -> Sequence[Document]:
-        """See `WordSource.chunks`."""
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these documents a search with these arguments may return."""
@@ -73,8 +58,11 @@ class InMemory(ReadableStore):
 
     name = "in-memory store"
 
-    def texts(self) -> Mapping[str, str]:
-        return {key: entry["text"] for key, entry in self._store.store.items()}
+    def state(self) -> object:
+        return len(self._store.store), next(reversed(self._store.store), None)
+
+    def versions(self) -> Mapping[str, str]:
+        return text_versions({key: entry["text"] for key, entry in self._store.store.items()})
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         return list(self._store.get_by_ids(ids))
@@ -102,13 +90,15 @@ class Docstore(ReadableStore):
 
     name = "docstore"
 
-    def texts(self) -> Mapping[str, str]:
-        return {key: document.page_content for key, document in self._all().items()}
+    def state(self) -> object:
+        ids = self._store.index_to_docstore_id.values()
+        return len(ids), next(reversed(ids), None)
 
-    def _all(self) -> dict[str, Document]:
+    def versions(self) -> Mapping[str, str]:
         known = docstore_of(self._store) or {}
         # The docstore may still hold what was deleted from the index.
-        return {key: known[key] for key in self._store.index_to_docstore_id.values() if key in known}
+        ids = [key for key in self._store.index_to_docstore_id.values() if key in known]
+        return text_versions({key: known[key].page_content for key in ids})
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         known = docstore_of(self._store) or {}
@@ -120,16 +110,11 @@ class Chroma(ReadableStore):
 
     name = "Chroma collection"
 
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self._known = Rereading(self._all)
+    def state(self) -> object:
+        return chroma_count(self._store)
 
-    def texts(self) -> Mapping[str, str]:
-        return self._known.read(chroma_count(self._store))
-
-    def _all(self) -> dict[str, str]:
-        stored = self._store.get(include=["documents"])
-        return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
+    def versions(self) -> Mapping[str, str]:
+        return paged_versions(self._store.get, chroma_count(self._store))
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         if not ids:
@@ -165,8 +150,11 @@ class GivenDocuments(ReadableStore):
         self._documents = {d.id or next(free): d for d in documents}
         self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
 
-    def texts(self) -> Mapping[str, str]:
-        return {key: document.page_content for key, document in self._documents.items()}
+    def state(self) -> object:
+        return len(self._documents)
+
+    def versions(self) -> Mapping[str, str]:
+        return text_versions({key: document.page_content for key, document in self._documents.items()})
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         known = self._documents

@@ -487,12 +487,11 @@ def with_own_header(document: Document) -> Document:
 
 def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
     """The documents' texts; and each with its title and headings, as far as they are known."""
-    counter = get_counter("bert")
     texts, embedded = [], []
     for document in documents:
         header, text = take_header(document.page_content, document.metadata)
         texts.append(text)
-        embedded.append(with_header(header or header_of(text, document.metadata, counter), text))
+        embedded.append(with_header(header or header_of(text, document.metadata), text))
     return texts, embedded
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -23,9 +21,8 @@ from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
-from sage_core.text.tokens import get_counter
-from sage_core.word_index.search import Entry, Limits, TextVersions, WordSource
-from sage_core.word_index.words import Rereading
+from sage_core.word_index.search import Limits, WordSource, paged_versions
+from sage_core.word_index.words import Entry
 from sage_llamaindex._neighbors import titled
 
 _EXPONENTIAL = ("ChromaVectorStore", "LanceDBVectorStore")
@@ -35,23 +32,13 @@ _EXPONENTIAL = ("ChromaVectorStore", "LanceDBVectorStore")
 def entry(node: BaseNode) -> Entry:
     """What the keyword index holds of a node."""
     about, text = titled(node), node.get_content(metadata_mode=MetadataMode.NONE)
-    header = header_of(text, node.metadata, get_counter("bert"))
+    header = header_of(text, node.metadata)
     names = document_names(about.title, about.source, about.text if about.first else "")
     return Entry(node.node_id, with_header(header, text), about.document, names)
 
 
-class _Nodes(ABC):
-    """Nodes that can be read one by one: a `sage_core.word_index.search.WordSource`."""
-
-    name = ""
-
-    @abstractmethod
-    def versions(self) -> Mapping[str, str]:
-        """See `WordSource.versions`."""
-
-    @abstractmethod
-    def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `WordSource.chunks`."""
+class _Nodes(WordSource[BaseNode]):
+    """Nodes that can be read one by one."""
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these nodes pass `limits_of` a retriever."""
@@ -82,6 +69,9 @@ class GivenNodes(_Nodes):
         self._nodes = {node.node_id: node for node in nodes}
         self._versions = {node.node_id: node.hash for node in nodes}
 
+    def state(self) -> object:
+        return len(self._nodes)
+
     def versions(self) -> Mapping[str, str]:
         """Their hashes."""
         return self._versions
@@ -97,23 +87,21 @@ class DocstoreNodes(_Nodes):
 
     def __init__(self, index: VectorStoreIndex) -> None:
         self._index = index
-        self._known = Rereading(self._hashes)
+
+    def state(self) -> object:
+        return [(len(ids), next(reversed(ids), None)) for ids in self._ids()]
 
     def versions(self) -> Mapping[str, str]:
         """Hashes of the nodes."""
-        # A node deleted from the index may stay in its docstore.
-        ids = set(self._index.index_struct.nodes_dict.values())
-        store = self._index.vector_store
-        if isinstance(store, SimpleVectorStore):
-            ids &= store.data.embedding_dict.keys()
-        # One in this process is read at once.
-        simple = isinstance(self._index.docstore, SimpleDocumentStore)
-        hashes = self._hashes() if simple else self._known.read(ids)
-        return {node_id: hashes.get(node_id, "") for node_id in ids}
+        hashes = {node_id: own for own, node_id in self._index.docstore.get_all_document_hashes().items()}
+        first, *others = self._ids()
+        return {i: hashes.get(i, "") for i in first if all(i in ids for ids in others)}
 
-    def _hashes(self) -> dict[str, str]:
-        found = self._index.docstore.get_all_document_hashes()
-        return {node_id: own for own, node_id in found.items()}
+    def _ids(self) -> list[Any]:
+        """Lists of the index's nodes; a node counts that is in each."""
+        # A node deleted from the index may stay in its docstore.
+        nodes, store = self._index.index_struct.nodes_dict.values(), self._index.vector_store
+        return [nodes, store.data.embedding_dict] if isinstance(store, SimpleVectorStore) else [nodes]
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
         nodes = self._index.docstore.get_nodes(list(ids), raise_error=False)
@@ -129,16 +117,12 @@ class ChromaNodes(_Nodes):
 
     def __init__(self, vector_store: Any) -> None:
         self._store = vector_store
-        self._known = Rereading(self._texts)
-        self._versions = TextVersions()
+
+    def state(self) -> object:
+        return self._store.client.count()
 
     def versions(self) -> Mapping[str, str]:
-        """Hashes of the texts."""
-        return self._versions.of(self._known.read(self._store.client.count()))
-
-    def _texts(self) -> dict[str, str]:
-        stored = self._store.client.get(include=["documents"])
-        return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
+        return paged_versions(self._store.client.get, self._store.client.count())
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
         nodes = {node.node_id: node for node in self._store.get_nodes(list(ids))} if ids else {}

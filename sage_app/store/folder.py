@@ -285,7 +285,7 @@ class FolderStore(OpenStore, NameTables):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a message quotes damaged bytes
+        except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:  # of damaged bytes
             raise StoreError(
                 f"the store at {self.path} cannot be used: {error}. If it is damaged, make it anew with "
                 "`sage-rag ingest --rebuild`"
@@ -501,7 +501,7 @@ class FolderStore(OpenStore, NameTables):
         written: dict[int, tuple[str, int]] = {}
         [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
         document: NewDocument | None = None
-        names: list[str] = []
+        names: Sequence[str] = []
         try:
             for document in parts:
                 _check_lengths(document)
@@ -835,7 +835,7 @@ def _check_lengths(document: NewDocument) -> None:
         raise InputError(f"{chunks} chunks, but {len(document.vectors)} vectors")
 
 
-def _names_of(document: NewDocument, chunks: Sequence[Chunk]) -> list[str]:
+def _names_of(document: NewDocument, chunks: Sequence[Chunk]) -> Sequence[str]:
     # The first chunk may be no more than the title.
     return document_names(document.title, document.source, "\n".join(c.text for c in chunks[:2]))
 
@@ -849,7 +849,7 @@ def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks:
             for i, c in enumerate(chunks)
         ],
     )
-    insert_words(connection, first, (c.text_for_models for c in chunks))
+    insert_words(connection, enumerate((c.text_for_models for c in chunks), first))
 
 
 def _delete_chunks(connection: sqlite3.Connection, first: int, stop: int | None = None) -> None:

@@ -43,17 +43,6 @@ class DocumentRecord:
 class NamedStore(NameTable, Protocol):
     """A store that also finds documents by their names, as `FolderStore` does; others follow no names."""
 
-    def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
-        """For each key up to ``limit`` documents of that name, by their sources."""
-        ...
-
-    def frequencies(self, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-        """For each key how many chunks have its rarest word, and how many there are.
-
-        A key without any word that is indexed is missing.
-        """
-        ...
-
     def first_chunks(
         self,
         documents: Sequence[str],

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sage_core.ranking.features import scores_or_order
-from sage_core.ranking.links import NamedChunks, Titled, named_chunks, vouch_titled
+from sage_core.ranking.links import Titled, named_chunks, vouch_titled
 from sage_core.ranking.neighbors import Links, vouch
 from sage_core.selection.scales import Scale, rank_order
 from sage_core.text.mail import quotation, without_marks
 from sage_core.text.sentences import split_sentences
+
+if TYPE_CHECKING:
+    from sage_core.word_index.words import WordIndex
 
 T = TypeVar("T")
 
@@ -189,7 +192,7 @@ def merge(
 def join_named(
     question: str,
     hits: Sequence[Hit[T]],
-    index: NamedChunks,
+    index: WordIndex,
     *,
     titled: Callable[[T], Titled],
     links: Callable[[Sequence[T]], Sequence[Links]],

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sage_core.errors import InputError
 from sage_core.ranking.neighbors import vouched_score
 from sage_core.selection.scales import Scale, check_scale, plain_scores, rank_order
 from sage_core.text.keywords import index_terms
-from sage_core.text.links import Mention, NameTable, document_names, find_mentions, rarest
+from sage_core.text.links import Mention, NameTable, document_names, find_mentions
+
+if TYPE_CHECKING:
+    from sage_core.word_index.words import WordIndex
 
 SOURCES = 8
 """Chunks whose mentions are followed, of highest score."""
@@ -46,21 +48,6 @@ _COMMON_LEAST_CANDIDATES = 3
 
 
 WordCounter = Callable[[Sequence[str]], tuple[Mapping[str, int], int]]
-
-
-class Names(NameTable, Protocol):
-    """Documents by their names: a store, or a `NameIndex`."""
-
-    def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
-        """For each key up to ``limit`` documents of that name."""
-        ...
-
-    def frequencies(self, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-        """For each key how many chunks have its rarest word, and how many there are; (0, 0) where not known.
-
-        A key without any word that is indexed is missing.
-        """
-        ...
 
 
 class NamedLink(NamedTuple):
@@ -106,7 +93,7 @@ def named_links(
     texts: Sequence[str],
     documents: Sequence[str],
     scores: Sequence[Any],
-    names: Names,
+    names: NameTable,
 ) -> list[NamedLink]:
     """The documents that the question and the best chunks name.
 
@@ -131,8 +118,10 @@ def named_links(
     # All texts at once: the store is asked twice per question, whatever the number of mentions.
     mentions = find_mentions(read, names)
     keys = list(dict.fromkeys(m.key for some in mentions for m in some))
-    counts = names.frequencies(keys) if keys else {}
-    rare = [key for key in keys if key in counts and _is_rare(*counts[key])]
+    terms = {key: own for key in keys if (own := index_terms(key))}
+    counts, total = names.counts([term for own in terms.values() for term in own]) if terms else ({}, 0)
+    most = max(_COMMON_LEAST, _COMMON * total)
+    rare = [key for key, own in terms.items() if min(counts.get(term, 0) for term in own) <= most]
     # One more than allowed tells "too many" without listing them all.
     documents_of = names.named(rare, MAX_NAMESAKES + 1) if rare else {}
     links: dict[tuple[int | None, str], NamedLink] = {}
@@ -157,10 +146,6 @@ def _named(
         if len(targets) <= MAX_NAMESAKES:
             for target in targets:
                 yield NamedLink(source, target, text[mention.start : mention.end], 1 / len(targets))
-
-
-def _is_rare(chunks: int, total: int) -> bool:
-    return chunks <= max(_COMMON_LEAST, _COMMON * total)
 
 
 def link_edges(links: Iterable[NamedLink], positions: Mapping[str, Sequence[tuple[int, int]]]) -> list[Edge]:
@@ -229,7 +214,7 @@ def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> l
 
 
 class NameIndex:
-    """Documents by their names, in memory: for chunks that are kept in somebody else's store.
+    """Documents by their names, in memory.
 
     Examples:
         >>> index = NameIndex({"films/7": document_names("Get Low (song)")})
@@ -238,17 +223,18 @@ class NameIndex:
 
     Args:
         names: Keys of names (`sage_core.text.links.document_names`) of each document.
-        count: Given index terms, in how many chunks each stands, and how many chunks there are, such as
-            that of `WordIndex`; None if that is not known: then no name is too common.
+        count: Given index terms, in how many chunks each stands, and how many chunks there are; None if that
+            is not known: then no name is too common.
     """
 
-    def __init__(self, names: Mapping[str, Collection[str]], *, count: WordCounter | None = None) -> None:
-        self._count: WordCounter = count if count is not None else lambda terms: ({}, 0)
-        self._documents: dict[str, dict[str, None]] = {}
+    def __init__(self, names: Mapping[str, Iterable[str]], *, count: WordCounter | None = None) -> None:
+        self.counts: WordCounter = count if count is not None else lambda terms: ({}, 0)
+        self._documents: dict[str, list[str]] = {}
         for document, keys in names.items():
-            for key in keys:
-                self._documents.setdefault(key, {})[document] = None
-        self._beginnings = {beginning for key in self._documents for beginning in _beginnings(key)}
+            for key in dict.fromkeys(keys):
+                self._documents.setdefault(key, []).append(document)
+        words = [key.split(" ") for key in self._documents]
+        self._beginnings = {" ".join(some[:n]) for some in words for n in range(2, len(some) + 1)}
 
     def known(self, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` that are names."""
@@ -260,19 +246,7 @@ class NameIndex:
 
     def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
         """For each key up to ``limit`` documents of that name."""
-        return {key: list(islice(self._documents[key], limit)) for key in keys if key in self._documents}
-
-    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """How common each key's rarest word is, where the index was given a count of words."""
-        terms = {key: index_terms(key) for key in keys}
-        counts, total = self._count(list({t for some in terms.values() for t in some}))
-        return rarest(terms, counts, total)
-
-
-def _beginnings(key: str) -> list[str]:
-    """The first two words of a key, the first three, and so on."""
-    words = key.split(" ")
-    return [" ".join(words[:length]) for length in range(2, len(words) + 1)]
+        return {key: self._documents[key][:limit] for key in keys if key in self._documents}
 
 
 class Titled(NamedTuple):
@@ -322,7 +296,7 @@ def vouch_titled(
     return vouch_named(scores, link_edges(named, positions), scale)
 
 
-def names_in(passages: Sequence[Titled], index: Names) -> list[dict[str, str]]:
+def names_in(passages: Sequence[Titled], index: NameTable) -> list[dict[str, str]]:
     """The documents that each passage names: for an agent, which then need not search for them.
 
     Args:
@@ -351,18 +325,17 @@ def _named_among(
     question: str, candidates: Sequence[Titled], scores: Sequence[Any]
 ) -> tuple[list[NamedLink], dict[str, list[tuple[int, int]]]]:
     """Who names whom among candidates, and where each document's chunks are, with their numbers."""
-    keys: dict[str, list[str]] = {}
+    names: dict[str, Collection[str]] = {}
     positions: dict[str, list[tuple[int, int]]] = {}
     for i, candidate in enumerate(candidates):
         if candidate.document is not None and (candidate.title or candidate.source):
-            if candidate.document not in positions:
-                keys[candidate.document] = document_names(candidate.title, candidate.source)
+            names.setdefault(candidate.document, document_names(candidate.title, candidate.source))
             positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
     if not positions:
         return [], positions
-    names = NameIndex(keys, count=lambda terms: _counts(terms, [c.text for c in candidates]))
+    index = NameIndex(names, count=lambda terms: _counts(terms, [c.text for c in candidates]))
     documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
-    return named_links(question, [c.text for c in candidates], documents, scores, names), positions
+    return named_links(question, [c.text for c in candidates], documents, scores, index), positions
 
 
 def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int], int]:
@@ -373,16 +346,8 @@ def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int],
     return {term: 0 if frequency[term] <= limit else _COMMON_LEAST + 1 for term in terms}, 0
 
 
-class NamedChunks(Names, Protocol):
-    """Documents by their names, and the chunks of each: `sage_core.word_index.words.WordIndex`."""
-
-    def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
-        """Ids of the first ``n`` chunks of each document, all first ones before any second."""
-        ...
-
-
 def named_chunks(
-    question: str, ids: Sequence[str], candidates: Sequence[Titled], scores: Sequence[Any], index: NamedChunks
+    question: str, ids: Sequence[str], candidates: Sequence[Titled], scores: Sequence[Any], index: WordIndex
 ) -> list[str]:
     """Ids of chunks to fetch besides, because the question or the best candidates name their documents.
 

@@ -79,15 +79,32 @@ def words(text: str) -> list[str]:
 
 
 def index_terms(text: str) -> list[str]:
-    """What a word index keeps of a text, and looks up of a question.
+    """What is looked up of a question in an index of `indexed` texts.
 
-    `words`, and of "XK-200/7b" also ``xk2007b``, so that a part number is rarer than its parts.
+    `words`, and of "XK-200/7b" also ``xk-200/7b``, to be found in one piece, and ``xk2007b``, so that a part
+    number is rarer than its parts.
     """
     terms = words(text)
     for compound in _COMPOUND.findall(text.lower()):
         if any(c.isdigit() for c in compound):
-            terms.append("".join(c for c in compound if c.isalnum()))
+            terms += [compound, "".join(c for c in compound if c.isalnum())]
     return terms
+
+
+def indexed(text: str) -> str:
+    """A text as an index of words takes it, which cuts at spaces and signs by itself.
+
+    Scripts without spaces between words as pairs of neighboring characters.
+    """
+    if text.isascii():
+        return text
+    plain = _OPTIONAL.sub("", unicodedata.normalize("NFKC", text))
+    return UNSPACED.sub(lambda run: f" {' '.join(pairs_of(run.group()))} ", plain)
+
+
+def plurals(word: str) -> tuple[str, ...]:
+    """The words of which `words` makes this one, itself first: country, countrys, countries."""
+    return (word, f"{word}s", *([f"{word[:-1]}ies"] if word.endswith("y") else []))
 
 
 def pairs_of(word: str) -> Iterator[str]:

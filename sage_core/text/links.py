@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple, Protocol
@@ -27,7 +28,7 @@ _WORD = re.compile(r"\w+")
 # At the end of a title: "Mercury (planet)".
 _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
 # After a name: "(ESA)".
-_INITIALS = r" ?[(（]([^\W\d_][\w.&-]{1,9})[)）]"
+_INITIALS = re.compile(r" ?[(（]([^\W\d_][\w.&-]{1,9})[)）]")
 # "snake_case", "camelCase": nobody writes such words by chance.
 _CODE_STYLE = re.compile(r"\w*[^\W_]_[^\W_]\w*|\w*[a-z0-9][A-Z]\w*")
 
@@ -57,6 +58,14 @@ class NameTable(Protocol):
         """Those of ``keys``, of two words or more, with which a name begins or that are one."""
         ...
 
+    def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
+        """For each key up to ``limit`` documents of that name."""
+        ...
+
+    def counts(self, terms: Sequence[str]) -> tuple[Mapping[str, int], int]:
+        """In how many chunks each of these `index_terms` stands, and how many there are; 0 if not known."""
+        ...
+
 
 def name_key(name: str) -> str:
     """The words of a name in the form in which names are compared; empty for none, or for too many.
@@ -71,7 +80,8 @@ def name_key(name: str) -> str:
     return " ".join(words) if len(words) <= MAX_NAME_WORDS else ""
 
 
-def document_names(title: str | None, source: str = "", beginning: str = "") -> list[str]:
+@lru_cache(maxsize=8_192)
+def document_names(title: str | None, source: str = "", beginning: str = "") -> tuple[str, ...]:
     """Keys of all names of a document, that of its title first.
 
     Args:
@@ -81,9 +91,9 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
 
     Examples:
         >>> document_names("European Space Agency", "esa.md", "The European Space Agency (ESA) is in Paris.")
-        ['european space agency', 'esa', 'esa md']
+        ('european space agency', 'esa', 'esa md')
         >>> document_names("Mercury (planet)")
-        ['mercury', 'mercury planet']
+        ('mercury', 'mercury planet')
     """
     names: list[str] = []
     title = " ".join((title or "").split())[:2_000]
@@ -91,15 +101,15 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
         bare = _PARENTHESIS.sub("", title)
         names += [bare, title]
         for text in (title, " ".join(beginning[:1_000].split())) if bare else ():
-            introduced = re.search(re.escape(bare) + _INITIALS, text)
-            if introduced and _are_initials(introduced.group(1), bare):
-                names.append(introduced.group(1))
+            found = (x[1] for x in _INITIALS.finditer(text) if text.endswith(bare, 0, x.start()))
+            if (introduced := next(found, None)) and _are_initials(introduced, bare):
+                names.append(introduced)
     path = PurePath(source.rsplit("://", 1)[-1].replace("\\", "/"))
     if path.suffix and path.stem:
         names.append(path.name)
         if _CODE_STYLE.fullmatch(path.stem) or (not title and " " in path.stem):
             names.append(path.stem)
-    return [key for key in dict.fromkeys(map(name_key, names)) if key]
+    return tuple(key for key in dict.fromkeys(map(name_key, names)) if key)
 
 
 def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]:
@@ -135,13 +145,6 @@ def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]
                 mentions.append(Mention(" ".join(words[t][i:free]), start, row[free - 1][2]))
         results.append(mentions)
     return results
-
-
-def rarest(
-    terms: Mapping[str, Sequence[str]], counts: Mapping[str, int], total: int
-) -> dict[str, tuple[int, int]]:
-    """For each key the least of its terms' ``counts``, and ``total``; keys without terms are left out."""
-    return {key: (min(counts.get(t, 0) for t in some), total) for key, some in terms.items() if some}
 
 
 def _keys(text: str) -> list[str]:

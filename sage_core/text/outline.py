@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from sage_core.text.continuations import Continuations
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fitted_header, header_parts
 from sage_core.text.headings import Heading, Markup, find_headings, find_title, heading_paths
-from sage_core.text.tokens import TokenCounter
+from sage_core.text.tokens import TokenCounter, get_counter
 
 TITLE_KEY = "title"
 PATH_KEY = "header_path"
@@ -193,11 +194,14 @@ def _parts(path: str, mark: str) -> Iterator[str]:
     yield part + path[end:]  # of others, who escape nothing, something may be left
 
 
-def header_of(text: str, metadata: Mapping[Any, Any], counter: TokenCounter) -> str:
+def header_of(text: str, metadata: Mapping[Any, Any]) -> str:
     """The header of a chunk by its metadata, `MAX_HEADER_TOKENS` at most; empty where they say nothing."""
-    _, headings = _known_path(metadata)
-    parts = header_parts(text, _text_under(metadata, TITLE_KEY), headings)
-    return fitted_header(parts, MAX_HEADER_TOKENS, counter)
+    return _header(header_parts(text, _text_under(metadata, TITLE_KEY), _known_path(metadata)[1]))
+
+
+@lru_cache(maxsize=8_192)  # chunks of a section have the same
+def _header(parts: tuple[str, ...]) -> str:
+    return fitted_header(parts, MAX_HEADER_TOKENS, get_counter("bert"))
 
 
 def page_of(metadata: Mapping[Any, Any]) -> str:

@@ -19,7 +19,7 @@ from sage_core.text.outline import header_of, page_of
 from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cell_text
-from sage_core.text.tokens import get_counter, without_lone_surrogates
+from sage_core.text.tokens import without_lone_surrogates
 
 # Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
@@ -57,8 +57,8 @@ def passages_of(documents: Iterable[tuple[str, Mapping[Any, Any]]]) -> tuple[lis
         >>> passages_of([("They leave at seven.", {"title": "Ferries", "page_label": "3"})])
         (['Ferries\nThey leave at seven.'], [Source(text='They leave at seven.', page='3')])
     """
-    counter, own = get_counter(), list(documents)
-    passages = [with_header(header_of(text, metadata, counter), text) for text, metadata in own]
+    own = list(documents)
+    passages = [with_header(header_of(text, metadata), text) for text, metadata in own]
     return passages, [Source(text, page_of(metadata)) for text, metadata in own]
 
 

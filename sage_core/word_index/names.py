@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sage_core.text.keywords import index_terms
-from sage_core.text.links import document_names, rarest
+from sage_core.text.keywords import plurals
+from sage_core.text.links import document_names
 
 NAME_TABLES = (
     "CREATE TABLE IF NOT EXISTS names (key TEXT NOT NULL, document INTEGER NOT NULL,"
@@ -54,10 +54,13 @@ def delete_names(connection: sqlite3.Connection, document: int) -> None:
 
 
 def term_counts(connection: sqlite3.Connection, terms: Iterable[str]) -> dict[str, int]:
-    """How many chunks have each term; those of no chunk are missing."""
-    return dict(
-        connection.execute(f"SELECT term, doc FROM word_counts WHERE term IN {LISTED}", listed(terms))
-    )
+    """How many chunks have each term, its plurals added; those of no chunk are missing."""
+    words = {word: term for term in terms for word in plurals(term)}
+    counts: dict[str, int] = {}
+    query = f"SELECT term, doc FROM word_counts WHERE term IN {LISTED}"
+    for word, chunks in connection.execute(query, listed(words)):
+        counts[words[word]] = counts.get(words[word], 0) + chunks
+    return counts
 
 
 class NameTables(ABC):
@@ -100,9 +103,7 @@ class NameTables(ABC):
             sources = {key: [row[0] for row in connection.execute(statement, (key, limit))] for key in keys}
         return {key: some for key, some in sources.items() if some}
 
-    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """For each key how many chunks have its rarest word, and how many there are."""
-        terms = {key: index_terms(key) for key in keys}
+    def counts(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
+        """In how many chunks each of these `index_terms` stands, and how many chunks there are."""
         with self._reading() as connection:
-            counts = term_counts(connection, {term for some in terms.values() for term in some})
-            return rarest(terms, counts, self._count_chunks(connection))
+            return term_counts(connection, terms), self._count_chunks(connection)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from sage_core.word_index.words import WordIndex
+from sage_core.errors import SageError
+from sage_core.word_index.words import PAGE, Entry, WordIndex
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Limits = Mapping[str, Any]
 """Which chunks a search may return, in the words of whoever keeps them; empty for all."""
 NO_LIMITS: Limits = MappingProxyType({})
-_PAGE = 5_000
+FEW = 500
+"""So many chunks are compared with the index before every question."""
 
 
 class WordSource(Protocol[T_co]):
@@ -24,6 +29,10 @@ class WordSource(Protocol[T_co]):
     @property
     def name(self) -> str:
         """What users are told is searched."""
+        ...
+
+    def state(self) -> object:
+        """What changes when a chunk comes or goes, as far as that is told without a list of all."""
         ...
 
     def versions(self) -> Mapping[str, str]:
@@ -39,24 +48,11 @@ class WordSource(Protocol[T_co]):
         ...
 
 
-class Entry(NamedTuple):
-    """What the index holds of a chunk.
-
-    Attributes:
-        id: Its id.
-        text: Its text, with its header before it.
-        document: What its document is known by; None for none.
-        names: The keys of that document's names, from `sage_core.text.links.document_names`.
-    """
-
-    id: str
-    text: str
-    document: str | None = None
-    names: Collection[str] = ()
-
-
 class WordSearch(Generic[T]):
     """Searches the chunks of a source by the words of a question, header and text.
+
+    Before a question, an index of few chunks is compared with the source; a larger one only if the source's
+    state is another one, so that no question lists them.
 
     Args:
         source: The chunks.
@@ -68,55 +64,63 @@ class WordSearch(Generic[T]):
         self.source = source
         self.index = WordIndex(path)
         self._entry = entry
+        self._warned = False
 
     def search(self, question: str, n: int, limits: Limits = NO_LIMITS) -> list[T]:
-        """The ``n`` chunks that words find first; those that changed since the last search are read again."""
-        entries: dict[str, Entry] = {}
+        """The ``n`` chunks that words find first."""
+        allowed = (lambda ids: self.source.passing(ids, limits)) if limits else None
 
-        def texts(ids: Sequence[str]) -> list[str]:
-            for page in _pages(ids):
-                entries.update((entry.id, entry) for entry in map(self._entry, self.source.chunks(page)))
-            return [entries[i].text if i in entries else "" for i in ids]
+        def found() -> Sequence[T]:
+            state = repr(self.source.state())
+            if state != self.index.state or len(self.index) <= FEW:
+                self.index.update(self.source.versions(), self._read, state)
+            return self.source.chunks(self.index.search(question, n, allowed=allowed))
 
-        def documents(ids: Sequence[str]) -> list[tuple[str, Collection[str]] | None]:
-            known = (entries.get(i) for i in ids)
-            return [
-                (e.document, e.names) if e is not None and e.document is not None else None for e in known
-            ]
+        return self._unless_it_fails(found)
 
-        self.index.update(self.source.versions(), texts, documents)
-        allowed = (lambda ids: self._passing(ids, limits)) if limits else None
-        return list(self.source.chunks(self.index.search(question, n, allowed=allowed)))
-
-    def passing(self, ids: Sequence[str], limits: Limits = NO_LIMITS) -> Sequence[T]:
+    def passing(self, ids: Sequence[str], limits: Limits = NO_LIMITS) -> list[T]:
         """The chunks of these ids that may be returned."""
-        allowed = self._passing(ids, limits) if limits and ids else ids
-        return self.source.chunks([i for i in ids if i in allowed])
 
-    def _passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        return {i for page in _pages(ids) for i in self.source.passing(page, limits)}
+        def found() -> Sequence[T]:
+            allowed = self.source.passing(ids, limits) if limits and ids else ids
+            return self.source.chunks([i for i in ids if i in allowed])
 
+        return self._unless_it_fails(found)
 
-def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Ids as many at a time as a store takes: Chroma's SQLite refuses more than 32,766 in one call."""
-    return (ids[i : i + _PAGE] for i in range(0, len(ids), _PAGE))
+    def _unless_it_fails(self, found: Callable[[], Sequence[T]]) -> list[T]:
+        """What is found; of a source that cannot be read nothing, with one warning."""
+        try:
+            return list(found())
+        except SageError:
+            raise
+        # Whatever a store raises: the search by vectors has found something, and that is an answer.
+        except Exception as error:
+            if not self._warned:
+                logger.warning("words are not searched: the %s cannot be read: %s", self.source.name, error)
+            self._warned = True
+            return []
 
-
-class TextVersions:
-    """Versions of texts that come without any: their hashes, made again where a text has changed."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-        self._versions: dict[str, str] = {}
-
-    def of(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """The version of each text."""
-        # Python keeps the hash of a text with it; it is another one in the next process, unlike the version.
-        seen = {key: hash(text) for key, text in texts.items()}
-        if seen != self._seen:
-            self._seen, self._versions = seen, {key: _digest(text) for key, text in texts.items()}
-        return self._versions
+    def _read(self, ids: Sequence[str]) -> list[Entry]:
+        return [self._entry(chunk) for chunk in self.source.chunks(ids)]
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def text_versions(texts: Mapping[str, str]) -> dict[str, str]:
+    """Versions of texts that come without any: their hashes."""
+    return {
+        key: hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        for key, text in texts.items()
+    }
+
+
+def paged_versions(get: Callable[..., Mapping[str, Any]], total: int) -> dict[str, str]:
+    """Versions of ``total`` texts that are read as from a Chroma collection, page by page.
+
+    To read the texts of many takes seconds: their ids alone are listed, so that one which is replaced under
+    its id counts as the old one.
+    """
+    found: dict[str, str] = {}
+    for begin in range(0, total, PAGE):
+        page = get(include=["documents"] if total <= FEW else [], limit=PAGE, offset=begin)
+        texts = page["documents"] or [""] * len(page["ids"])
+        found |= zip(page["ids"], (text or "" for text in texts), strict=True)
+    return text_versions(found)

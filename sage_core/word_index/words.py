@@ -1,8 +1,8 @@
 """A keyword index over chunks that are kept elsewhere: in a vector store, or in the docstore beside it.
 
 Vector search misses names, numbers and rare words. `Sage` has words in its own store; inside a framework
-the chunks are somebody else's, and this index stands beside them. SQLite's FTS5 ranks (BM25), so that nothing
-needs to be installed and an index can be a file.
+the chunks are somebody else's, and this index stands beside them. SQLite's FTS5 cuts and ranks (BM25):
+nothing needs to be installed, and an index can be a file.
 """
 
 from __future__ import annotations
@@ -10,70 +10,50 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 from sage_core.errors import StoreError
-from sage_core.text.keywords import index_terms
+from sage_core.text.keywords import index_terms, indexed, plurals
 from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
 
-WORD_TABLES = (
-    # What `index_terms` gives for header and text of each row, and how many rows have a term.
-    "CREATE VIRTUAL TABLE words USING fts5(terms,"
-    # Marks are parts of words: without vowel signs Hindi is other words.
-    " tokenize = \"unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\")",
-    "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')",
-)
+# Marks are parts of words: without vowel signs Hindi is other words.
+_TOKENIZER = "tokenize = \"unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\""
+WORD_COUNTS = "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')"
+# Header and text of each row, as `indexed` writes them, and how many rows have a word.
+WORD_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, {_TOKENIZER})", WORD_COUNTS)
+# The same without the texts, which a file or the memory would hold once more. No row can be deleted.
+_BARE_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, content='', {_TOKENIZER})", WORD_COUNTS)
 # Words in more than this share of the chunks, and in this many at least, are not searched for.
 COMMON, COMMON_LEAST = 0.05, 2_000
 # Of a question that is a whole text.
 _MAX_TERMS = 64
-# Raised with a change of the tables or of `index_terms`: an index made before is made again.
-WORDS_VERSION = 4
+# Raised with a change of the tables or of `indexed`: an index made before is made again.
+WORDS_VERSION = 5
 # Ids that a filter is asked about at once.
 _FILTERED = 128
+# Chunks that are read and written at once: no store takes many more ids in one call.
+PAGE = 5_000
 _WAIT_SECONDS = 30.0
-# A reading before every search adds at most this to it; after one that takes longer, 19 times as long passes.
-_CHEAP_SECONDS, _PAUSE = 0.05, 19
-
-Read = TypeVar("Read")
 
 
-class Rereading(Generic[Read]):
-    """Contents of a store that does not tell of changes, read again as often as that is cheap.
+class Entry(NamedTuple):
+    """What the index holds of a chunk.
 
-    They are read whenever ``state`` (the number of texts, say) has changed; else before every use where that
-    takes 50 ms or less (some 2,500 texts of a Chroma collection), and where it takes longer during at most a
-    twentieth of the time. A text that was replaced is found by its new words at once in a small store, and
-    within a minute in one that takes 3 s to read.
-
-    Examples:
-        >>> texts = {"a": "old"}
-        >>> known = Rereading(lambda: dict(texts))
-        >>> _ = known.read(len(texts))
-        >>> texts["a"] = "new"
-        >>> known.read(len(texts))
-        {'a': 'new'}
+    Attributes:
+        id: Its id.
+        text: Its text, with its header before it.
+        document: What its document is known by; None for none.
+        names: The keys of that document's names, from `sage_core.text.links.document_names`.
     """
 
-    def __init__(self, reader: Callable[[], Read]) -> None:
-        self._reader = reader
-        self._known: tuple[object, Read] | None = None
-        self._due = 0.0  # of `time.monotonic`, in seconds
-
-    def read(self, state: object) -> Read:
-        """What was read last, or now."""
-        started = time.monotonic()
-        if self._known is None or self._known[0] != state or started >= self._due:
-            self._known = state, self._reader()
-            ended = time.monotonic()
-            seconds = ended - started
-            self._due = ended + (_PAUSE * seconds if seconds > _CHEAP_SECONDS else 0)
-        return self._known[1]
+    id: str
+    text: str
+    document: str | None = None
+    names: Collection[str] = ()
 
 
 class WordIndex(NameTables):
@@ -82,7 +62,7 @@ class WordIndex(NameTables):
     Examples:
         >>> texts = {"a": "Ferry\nIt leaves at seven.", "b": "Bees fly."}
         >>> index = WordIndex()
-        >>> index.update({"a": "1", "b": "1"}, lambda ids: [texts[i] for i in ids])
+        >>> index.update({"a": "1", "b": "1"}, lambda ids: [Entry(i, texts[i]) for i in ids])
         2
         >>> index.search("When does the ferry leave?", 5)
         ['a']
@@ -100,11 +80,19 @@ class WordIndex(NameTables):
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._connection = self._open()
-        self._versions: dict[str, str] = dict(self._connection.execute("SELECT id, version FROM entries"))
+        # Counting reads all of them; a question must not.
+        [(self._chunks,)] = self._connection.execute("SELECT COUNT(*) FROM entries")
 
     def __len__(self) -> int:
         """Number of chunks."""
-        return len(self._versions)
+        return int(self._chunks)
+
+    @property
+    def state(self) -> str | None:
+        """The state of the store in which the index is in step with it; None if it is in none."""
+        with self._reading() as connection:
+            [(state,)] = connection.execute("SELECT MAX(state) FROM step")
+            return None if state is None else str(state)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path}
@@ -138,8 +126,9 @@ class WordIndex(NameTables):
         if tables and "entries" not in tables:
             raise StoreError(f"{self.path} is a database of something else: give the path of a new file")
         with _transaction(connection):
-            for table in ("entries", "word_counts", "words", "names", "documents"):
+            for table in ("entries", "word_counts", "words", "names", "documents", "step"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
+            connection.execute("CREATE TABLE step (state TEXT NOT NULL)")
             connection.execute(
                 "CREATE TABLE entries"
                 " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version TEXT NOT NULL, document INTEGER)"
@@ -148,57 +137,82 @@ class WordIndex(NameTables):
             connection.execute(
                 "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE)"
             )
-            for table in (*WORD_TABLES, *NAME_TABLES):
+            for table in (*_BARE_TABLES, *NAME_TABLES):
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {WORDS_VERSION}")
 
     def update(
         self,
         versions: Mapping[str, str],
-        read: Callable[[Sequence[str]], Iterable[str]],
-        describe: Callable[[Sequence[str]], Iterable[tuple[str, Collection[str]] | None]] | None = None,
+        read: Callable[[Sequence[str]], Iterable[Entry]],
+        state: str | None = None,
     ) -> int:
         """Hold exactly these chunks; only what is new or has another version is read.
 
+        A page after the other is read and kept, so that an update that was ended goes on with the next.
+
         Args:
             versions: A chunk's version by its id: a hash of its text, or whatever changes with it.
-            read: Gives the texts of chunks, each with its header before it, in the order of their ids.
-            describe: Gives of each chunk its document and the keys of that document's names
-                (`sage_core.text.links.document_names`); None if there are none.
+            read: Gives chunks by their ids, in any order, as far as they are still there.
+            state: What `state` is then to say.
 
         Returns:
             How many chunks were read.
         """
         with self._lock:
             self._own()
-            if versions == self._versions:
-                return 0
-            gone = [key for key, version in self._versions.items() if versions.get(key) != version]
-            new = [key for key, version in versions.items() if self._versions.get(key) != version]
-            texts = list(read(new)) if new else []
-            described = list(describe(new)) if new and describe is not None else [None] * len(new)
-            with _transaction(self._connection):
-                if gone:
-                    rows = f"SELECT row FROM entries WHERE id IN {LISTED}"
-                    self._connection.execute(f"DELETE FROM words WHERE rowid IN ({rows})", listed(gone))
-                    self._connection.execute(f"DELETE FROM entries WHERE id IN {LISTED}", listed(gone))
-                    unused = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM entries"
-                    unused += " WHERE document IS NOT NULL)"
-                    self._connection.execute(f"DELETE FROM names WHERE document IN ({unused})")
-                    self._connection.execute(f"DELETE FROM documents WHERE key IN ({unused})")
-                keys = [None if some is None else self._document(*some) for some in described]
-                [(first,)] = self._connection.execute("SELECT COALESCE(MAX(row), 0) + 1 FROM entries")
-                # Another process may have added some to the same file.
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO entries (row, id, version, document) VALUES (?, ?, ?, ?)",
-                    [
-                        (first + i, key, versions[key], document)
-                        for i, (key, document) in enumerate(zip(new, keys, strict=True))
-                    ],
-                )
-                insert_words(self._connection, first, texts)
-            self._versions = dict(versions)
+            own = dict(self._connection.execute("SELECT id, version FROM entries"))
+            if gone := [key for key, version in own.items() if versions.get(key) != version]:
+                own = self._without(gone)
+            new = [key for key in versions if key not in own]
+            for begin in range(0, len(new), PAGE):
+                page = new[begin : begin + PAGE]
+                entries = {entry.id: entry for entry in read(page)}
+                # What went between the list and the reading counts as read, or it would be read for ever.
+                self._insert([entries.get(key, Entry(key, "")) for key in page], versions)
+            [(self._chunks,)] = self._connection.execute("SELECT COUNT(*) FROM entries")
+            if state is not None and state != self.state:
+                with _transaction(self._connection):
+                    self._connection.execute("DELETE FROM step")
+                    self._connection.execute("INSERT INTO step VALUES (?)", (state,))
             return len(new)
+
+    def _without(self, gone: Sequence[str]) -> dict[str, str]:
+        """Drop these chunks, and say which are left."""
+        # The words of a row without a chunk find nothing. Once most rows are such, all is made anew.
+        if self._next_row() > 2 * (len(self) - len(gone)) + PAGE:
+            self._create(self._connection)
+        else:
+            with _transaction(self._connection):
+                self._connection.execute("DELETE FROM step")
+                self._connection.execute(f"DELETE FROM entries WHERE id IN {LISTED}", listed(gone))
+                unused = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM entries"
+                unused += " WHERE document IS NOT NULL)"
+                self._connection.execute(f"DELETE FROM names WHERE document IN ({unused})")
+                self._connection.execute(f"DELETE FROM documents WHERE key IN ({unused})")
+        return dict(self._connection.execute("SELECT id, version FROM entries"))
+
+    def _next_row(self) -> int:
+        last = self._connection.execute("SELECT rowid FROM words ORDER BY rowid DESC LIMIT 1").fetchone()
+        return 1 + (last[0] if last else 0)
+
+    def _insert(self, entries: Sequence[Entry], versions: Mapping[str, str]) -> None:
+        names: dict[str, dict[str, None]] = {}
+        for entry in entries:
+            if entry.document is not None:
+                names.setdefault(entry.document, {}).update(dict.fromkeys(entry.names))
+        with _transaction(self._connection):
+            documents = {document: self._document(document, keys) for document, keys in names.items()}
+            first = self._next_row()
+            # Another process may have added some to the same file.
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO entries (row, id, version, document) VALUES (?, ?, ?, ?)",
+                [
+                    (first + i, e.id, versions[e.id], None if e.document is None else documents[e.document])
+                    for i, e in enumerate(entries)
+                ],
+            )
+            insert_words(self._connection, enumerate((entry.text for entry in entries), first))
 
     def search(
         self, question: str, n: int, *, allowed: Callable[[Sequence[str]], Collection[str]] | None = None
@@ -212,7 +226,7 @@ class WordIndex(NameTables):
         """
         with self._lock:
             self._own()
-            ids = self._ids(rows_with_terms(self._connection, index_terms(question), len(self._versions)))
+            ids = self._ids(rows_with_terms(self._connection, index_terms(question), len(self)))
             if allowed is None:
                 return list(islice(ids, n))
             results: list[str] = []
@@ -231,10 +245,11 @@ class WordIndex(NameTables):
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
+            self._own()
             yield self._connection
 
     def _count_chunks(self, connection: sqlite3.Connection) -> int:
-        return len(self._versions)
+        return len(self)
 
     def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
         """Ids of the first ``n`` chunks of each document, all first ones before any second."""
@@ -245,12 +260,12 @@ class WordIndex(NameTables):
         with self._lock:
             chunks = [[row[0] for row in self._connection.execute(statement, (d, n))] for d in documents]
         places = range(max(map(len, chunks), default=0))
-        return [some[i] for i in places for some in chunks if i < len(some) and some[i] in self._versions]
+        return [some[i] for i in places for some in chunks if i < len(some)]
 
     def _ids(self, rows: Iterable[int]) -> Iterator[str]:
         for row in rows:
             known = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,)).fetchone()
-            if known is not None and known[0] in self._versions:
+            if known is not None:
                 yield known[0]
 
     def _own(self) -> None:
@@ -259,14 +274,11 @@ class WordIndex(NameTables):
             self.__init__(self.path)  # type: ignore[misc]
 
 
-def insert_words(connection: sqlite3.Connection, first: int, texts: Iterable[str]) -> None:
-    """Index texts under the rows from ``first`` on."""
-    _insert(connection, enumerate(texts, first))
-
-
-def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
-    terms = ((row, " ".join(index_terms(text))) for row, text in rows)
-    connection.executemany("INSERT INTO words (rowid, terms) VALUES (?, ?)", terms)
+def insert_words(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    """Index texts, each under its row."""
+    connection.executemany(
+        "INSERT INTO words (rowid, terms) VALUES (?, ?)", ((row, indexed(text)) for row, text in rows)
+    )
 
 
 def rows_with_terms(
@@ -284,7 +296,7 @@ def rows_with_terms(
     rare = [term for term in distinct if counts.get(term, 0) <= most]
     if not rare:
         return []
-    query = " OR ".join(f'"{term}"' for term in rare[:_MAX_TERMS])
+    query = " OR ".join(f'"{word}"' for term in rare[:_MAX_TERMS] for word in plurals(term))
     rows = connection.execute(
         "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
     )
@@ -306,7 +318,7 @@ def renew_words(connection: sqlite3.Connection, texts: str) -> None:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in WORD_TABLES:
             connection.execute(statement)
-        _insert(connection, connection.execute(texts))
+        insert_words(connection, connection.execute(texts))
         connection.execute("INSERT OR REPLACE INTO settings VALUES ('words', ?)", (WORDS_VERSION,))
 
 

@@ -81,10 +81,9 @@ def test_sources_are_named_where_titles_do_not_tell() -> None:
 
 
 def test_a_passage_without_anything_known_has_no_header() -> None:
-    counter = get_counter("bert")
-    assert passage_header(header_of("Text.", {}, counter)) == ""
-    assert passage_header(header_of("Text.", {}, counter), "a.md") == "a.md"
-    assert passage_header(header_of("## Rent\n\nText.", {"header_path": "/Rent/"}, counter)) == ""
+    assert passage_header(header_of("Text.", {})) == ""
+    assert passage_header(header_of("Text.", {}), "a.md") == "a.md"
+    assert passage_header(header_of("## Rent\n\nText.", {"header_path": "/Rent/"})) == ""
 
 
 def test_the_engine_s_llm_sees_where_nodes_are_from() -> None:

@@ -14,8 +14,8 @@ import sage_core.word_index.words as words_module
 from sage_app.store.chunks import Found
 from sage_app.store.folder import FolderStore
 from sage_core.errors import StoreError
-from sage_core.text.keywords import index_terms
-from sage_core.word_index.words import WordIndex
+from sage_core.text.keywords import indexed
+from sage_core.word_index.words import Entry, WordIndex
 from tests.fakes.models import HashEmbedder
 from tests.fakes.stores import TEXTS, fill, run
 
@@ -31,7 +31,7 @@ def check(store: Path) -> None:
     with closing(sqlite3.connect(store / "store.sqlite3")) as connection:
         chunks = dict(connection.execute("SELECT row, header || char(10) || text FROM chunks"))
         words = dict(connection.execute("SELECT rowid, terms FROM words"))
-    assert words == {row: " ".join(index_terms(text)) for row, text in chunks.items()}
+    assert words == {row: indexed(text.removeprefix("\n")) for row, text in chunks.items()}
 
 
 def test_a_rare_word_finds_its_chunk_whatever_the_vector(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_parts_of_a_document_count_only_when_it_is_whole(tmp_path: Path) -> None
 def index_of(texts: dict[str, str], path: Path | None = None) -> tuple[WordIndex, int]:
     index = WordIndex(path)
     versions = {key: str(hash(text)) for key, text in texts.items()}
-    return index, index.update(versions, lambda ids: [texts[key] for key in ids])
+    return index, index.update(versions, lambda ids: [Entry(key, texts[key]) for key in ids])
 
 
 SAILING = {"a": "Guide\nThe ferry sails at seven.", "b": "Bees fly.", "c": "The ferry ferry ferry."}
@@ -155,9 +155,9 @@ def test_only_what_changed_is_read_and_what_went_is_not_found() -> None:
     index, _ = index_of(SAILING)
     seen: list[str] = []
 
-    def read(ids: Sequence[str]) -> list[str]:
+    def read(ids: Sequence[str]) -> list[Entry]:
         seen.extend(ids)
-        return ["A new ferry."] * len(ids)
+        return [Entry(key, "A new ferry.") for key in ids]
 
     versions = {key: str(hash(text)) for key, text in SAILING.items()}
     assert index.update(versions, read) == 0 and not seen
@@ -199,15 +199,13 @@ def test_a_word_index_knows_documents_by_their_names_while_they_have_chunks() ->
     index = WordIndex()
 
     def update() -> None:
-        index.update(
-            versions, lambda ids: [texts[i] for i in ids], lambda ids: [described.get(i) for i in ids]
-        )
+        index.update(versions, lambda ids: [Entry(i, texts[i], *described.get(i, ())) for i in ids])
 
     update()
     assert index.named(["the ferry", "bee", "c"], 5) == {"the ferry": ["a", "b"], "bee": ["b"]}
     assert index.known(["bee", "wasp"]) == {"bee"} and index.beginnings(["the ferry"]) == {"the ferry"}
     assert index.chunks_of(["a", "b"], 2) == ["a0", "b0", "a1"] and index.chunks_of(["a"], 1) == ["a0"]
-    assert index.frequencies(["bee", "the"]) == {"bee": (1, 4)}
+    assert index.counts(["bee", "wasp"]) == ({"bee": 1}, 4)
     del versions["a0"], versions["b0"]
     update()
     assert index.named(["the ferry", "bee"], 5) == {"the ferry": ["a"]} and index.chunks_of(
@@ -222,7 +220,7 @@ def test_words_of_other_scripts_find_their_chunk(language: str) -> None:
         "chinese": ("汽车的电池通常可以用五年。", "火车站在城市的北边。", "电池能用多久?"),
     }[language]
     index = WordIndex()
-    index.update({"right": "1", "wrong": "1"}, lambda ids: [texts[key == "wrong"] for key in ids])
+    index.update({"right": "1", "wrong": "1"}, lambda ids: [Entry(key, texts[key == "wrong"]) for key in ids])
     assert index.search(texts[2], 5) == ["right"]
 
 
