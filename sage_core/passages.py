@@ -323,3 +323,23 @@ def joined(passages: Sequence[tuple[Hashable, int, int]], texts: Sequence[str]) 
         else:
             groups.append([i])
     return sorted(groups, key=min)
+
+
+def reading_order(documents: Sequence[Hashable], starts: Sequence[int | None]) -> list[int]:
+    """Positions of passages, best first, as a prompt has them: by document, the one with the best first.
+
+    Within a document they stand in its order, if their starts are known. A prompt with some more passages so
+    begins as the one before, and a document is named once.
+
+    Examples:
+        >>> reading_order(["a", "b", "a"], [90, 0, 10])
+        [2, 0, 1]
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for i, document in enumerate(documents):
+        groups.setdefault(document, []).append(i)
+    for own in groups.values():
+        known = {i: start for i in own if (start := starts[i]) is not None}
+        if len(known) == len(own):
+            own.sort(key=known.__getitem__)
+    return [i for own in groups.values() for i in own]

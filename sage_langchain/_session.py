@@ -45,6 +45,7 @@ from sage_core.feedback.drivers import (
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.reasoning import AnswerStream
 from sage_core.llm.usage import TokenUsage
+from sage_core.passages import reading_order
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
@@ -52,7 +53,7 @@ from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header
 from sage_core.text.tokens import TokenCounter
 from sage_core.verify import Source
 from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
-from sage_langchain._passages import join
+from sage_langchain._passages import NODE_KEY, join
 from sage_langchain._runnables import checked
 from sage_langchain.compressor import SCORE_KEY, Ranked, SageCompressor
 from sage_langchain.critic import Critic
@@ -286,7 +287,9 @@ class Session(Question[Document]):
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them: passages that touch are one."""
-        return join([self.candidates[i] for i in selection.indices])
+        shown = join([self.candidates[i] for i in selection.indices])
+        sources = [d.metadata.get("source") if NODE_KEY in d.metadata else id(d) for d in shown]
+        return [shown[i] for i in reading_order(sources, [d.metadata.get("start_index") for d in shown])]
 
     # The answer in pieces
 

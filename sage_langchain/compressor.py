@@ -60,8 +60,6 @@ SCALE_KEY = "relevance_scale"
 SEARCH_SCORE_KEY = "score"
 
 _POSITION = "_sage_position"
-# Probabilities may miss their bounds by rounding.
-_NOISE = 1e-6
 
 
 class Ranked(list[Document]):
@@ -140,8 +138,6 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     selection: Instance[SelectionConfig] = Field(default_factory=SelectionConfig, repr=False)
     max_context_tokens: int | None = Field(default=None, gt=0)
 
-    # Kept, because it warns once.
-    _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
     _reported_overruled: bool = PrivateAttr(default=False)
     _passage_ranker: tuple[object, PassageRanker] | None = PrivateAttr(default=None)
 
@@ -195,11 +191,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
                     "a LangChain cross-encoder does not say what its scores are: pass scale='logit' for raw "
                     "model outputs, or scale='probability' for scores between 0 and 1"
                 )
-            wrapped = self._wrapped
-            # Fields may be changed after construction; a new wrapper warns anew.
-            if wrapped is None or wrapped.model is not reranker or wrapped.said != self.scale:
-                wrapped = self._wrapped = LangChainCrossEncoder(reranker, self.scale)
-            return wrapped
+            return LangChainCrossEncoder(reranker, self.scale)
         if isinstance(reranker, BaseDocumentCompressor) and not isinstance(reranker, SageCompressor):
             return CompressorScores(reranker, self.scale or "probability", SCORE_KEY)
         if self.scale is not None and reranker is not None:
@@ -543,8 +535,6 @@ class LangChainCrossEncoder:
 
     def __init__(self, model: PairScorer, scale: ScaleName) -> None:
         self.model = model
-        self._warned = False
-        self.said = scale
         self.scale: Scale = declared_scale(scale) or "cosine"
         self.name = type(model).__name__
 
@@ -562,22 +552,7 @@ class LangChainCrossEncoder:
             output = output[:, -1]
         if output.shape != (len(texts),):
             raise InputError(f"{self.name} gave scores of shape {output.shape} for {len(texts)} texts")
-        scores = [float(value) for value in output]
-        self._check_scale(scores)
-        return scores
-
-    def _check_scale(self, scores: Sequence[float]) -> None:
-        """Warn once of logits that look like probabilities."""
-        usable = [score for score in scores if math.isfinite(score)]
-        within = all(-_NOISE <= score <= 1 + _NOISE for score in usable)
-        # One logit may well lie there.
-        if self.said == "logit" and within and len(usable) > 1 and not self._warned:
-            self._warned = True
-            logger.warning(
-                "all scores of %s lie in 0..1, as after a sigmoid (the default of sentence-transformers for "
-                "models with one output): if they are probabilities, pass scale='probability'",
-                self.name,
-            )
+        return [float(value) for value in output]
 
 
 class CompressorScores:

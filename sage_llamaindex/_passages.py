@@ -17,11 +17,12 @@ from llama_index.core.schema import (
     TextNode,
 )
 
-from sage_core.passages import Node, joined
+from sage_core.passages import Node, joined, reading_order
 from sage_core.ranking import Links
 from sage_core.ranking.passages import PassageRanker
-from sage_core.text.outline import PATH_KEY
+from sage_core.text.outline import PATH_KEY, TITLE_KEY
 from sage_llamaindex._neighbors import places_of
+from sage_llamaindex._places import SOURCE_KEYS
 from sage_llamaindex.node_parser import has_media
 
 NODE_KEY = "node_id"
@@ -123,3 +124,31 @@ def join(nodes: Sequence[NodeWithScore], parts: Sequence[Part]) -> list[NodeWith
         scores: list[Any] = [nodes[i].score for i in group]
         found.append(NodeWithScore(node=node, score=max((s for s in scores if s is not None), default=None)))
     return found
+
+
+def as_read(nodes: Sequence[NodeWithScore], *, one_a_node: bool) -> list[NodeWithScore]:
+    """The nodes of a selection; passages of a document in its order, and only the first of them names it.
+
+    With ``one_a_node`` the passages of a node are one text: a synthesizer may call its LLM for each node.
+    """
+    starts = [n.node.start_char_idx if isinstance(n.node, TextNode) else None for n in nodes]
+    cut = [NODE_KEY in n.node.metadata for n in nodes]
+    sources = [n.node.ref_doc_id if c else n.node.node_id for c, n in zip(cut, nodes, strict=True)]
+    order = reading_order(sources, starts)
+    read: list[NodeWithScore] = []
+    last: BaseNode | None = None
+    for n in (nodes[i] for i in order):
+        node, document = n.node, n.node.ref_doc_id
+        same = last is not None and document is not None and document == last.ref_doc_id
+        if last is not None and same and NODE_KEY in node.metadata:
+            if one_a_node and last.metadata.get(NODE_KEY) == node.metadata[NODE_KEY]:
+                texts = [m.get_content(metadata_mode=MetadataMode.NONE) for m in (last, node)]
+                last = last.model_copy(update={"start_char_idx": None, "end_char_idx": None})
+                last.set_content("\n[...]\n".join(texts))
+                read[-1] = NodeWithScore(node=last, score=read[-1].score)
+                continue
+            hidden = [*node.excluded_llm_metadata_keys, *SOURCE_KEYS, TITLE_KEY]
+            node = node.model_copy(update={"excluded_llm_metadata_keys": hidden})
+        last = node
+        read.append(NodeWithScore(node=node, score=n.score))
+    return read

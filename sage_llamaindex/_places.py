@@ -9,7 +9,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, source_names
 
 # What loaders call the file or page that a document came from.
-_SOURCE_KEYS = ("file_name", "source", "file_path", "url")
+SOURCE_KEYS = ("file_name", "source", "file_path", "url")
 
 
 def show_places(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
@@ -27,7 +27,7 @@ def show_places(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
 
 
 def _source(node: BaseNode) -> str | None:
-    source = next((node.metadata[k] for k in _SOURCE_KEYS if isinstance(node.metadata.get(k), str)), None)
+    source = next((node.metadata[k] for k in SOURCE_KEYS if isinstance(node.metadata.get(k), str)), None)
     return source or node.ref_doc_id
 
 
@@ -36,7 +36,7 @@ def _shown(scored: NodeWithScore, with_source: bool) -> NodeWithScore:
     hidden = node.excluded_llm_metadata_keys
     show = {TITLE_KEY, PATH_KEY}
     if with_source:
-        known = [key for key in _SOURCE_KEYS if key in node.metadata]
+        known = [key for key in SOURCE_KEYS if key in node.metadata]
         # One is enough: a path in every form takes tokens from the passages.
         show |= set() if any(key not in hidden for key in known) else set(known[:1])
     if not show.intersection(hidden, node.metadata):

@@ -16,7 +16,7 @@ from llama_index.core.base.response.schema import (
 )
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.response_synthesizers import BaseSynthesizer, Generation
+from llama_index.core.response_synthesizers import Accumulate, BaseSynthesizer, Generation, Refine
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
@@ -39,6 +39,7 @@ from sage_core.selection import Selection
 from sage_core.text.outline import page_of
 from sage_core.verify import Source
 from sage_llamaindex._critic import Case, Critic, Graded
+from sage_llamaindex._passages import as_read
 from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import (
     AsyncTokenReplay,
@@ -166,6 +167,8 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it, through the postprocessors after ours."""
+        # Of these classes alone: what is derived from them packs nodes into one call.
+        nodes = as_read(nodes, one_a_node=type(self._parts.synthesizer) in (Refine, Accumulate))
         for postprocessor in self._parts.after:
             nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
         return nodes

@@ -31,60 +31,41 @@ class TokenReplay(Generator[str, None, None]):
     """
 
     def __init__(self, source: Iterator[str], ended: Callable[[str], None] | None = None) -> None:
-        self._source = source
-        self._ended = ended
+        self._source, self._ended = source, ended
         self._tokens: list[str] = []
-        self._done = False
-        self._error: BaseException | None = None
+        self._end: BaseException | None = None
         self._lock = threading.Lock()
         self._own: Generator[str, None, None] | None = None
 
     def __iter__(self) -> Generator[str, None, None]:
         at = 0
-        while True:
-            with self._lock:
-                # The lock is held for one token only: readers at different places do not wait for each other.
-                if at == len(self._tokens) and not self._read():
-                    return
+        while at < len(self._tokens) or self._read(at):
             yield self._tokens[at]
             at += 1
 
-    def __next__(self) -> str:
-        if self._own is None:
-            # `next()` needs a place that lasts between calls; `iter()` always begins anew.
-            self._own = iter(self)
-        return next(self._own)
-
     def send(self, value: None) -> str:
         """The next token; nothing can be sent."""
-        return next(self)
+        # `next()` needs a place that lasts between calls; `iter()` always begins anew.
+        self._own = self._own or iter(self)
+        return next(self._own)
 
     def throw(self, *args: Any) -> str:
         """Raise where the reader is."""
         self._own = self._own or iter(self)
         return self._own.throw(*args)
 
-    def _read(self) -> bool:
-        """Read one token more; False at the end.
-
-        Raises:
-            BaseException: What broke the source off, again each time.
-        """
-        if self._error is not None:
-            raise self._error
-        if self._done:
-            return False
-        try:
-            self._tokens.append(next(self._source))
-        except StopIteration:
-            self._done = True
-            if self._ended is not None:
-                self._ended("".join(self._tokens))
-            return False
-        except BaseException as error:
-            self._error = error
-            raise
-        return True
+    def _read(self, at: int) -> bool:
+        """Read token ``at``, unless another reader has; False at the end, the source's error if it broke."""
+        # Held for one token only: readers at different places do not wait for each other.
+        with self._lock:
+            if self._end is None and at == len(self._tokens):
+                try:
+                    self._tokens.append(next(self._source))
+                except BaseException as error:
+                    self._end = error
+                    if isinstance(error, StopIteration) and self._ended is not None:
+                        self._ended("".join(self._tokens))
+        return _there(self._tokens, at, self._end)
 
 
 class AsyncTokenReplay(AsyncGenerator[str, None]):
@@ -93,11 +74,9 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
     def __init__(
         self, source: AsyncIterator[str], ended: Callable[[str], Awaitable[None]] | None = None
     ) -> None:
-        self._source = source
-        self._ended = ended
+        self._source, self._ended = source, ended
         self._tokens: list[str] = []
-        self._done = False
-        self._error: BaseException | None = None
+        self._end: BaseException | None = None
         self._lock = asyncio.Lock()
         self._own: AsyncGenerator[str, None] | None = None
 
@@ -110,14 +89,10 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
     def __aiter__(self) -> AsyncGenerator[str, None]:
         return self._all()
 
-    async def __anext__(self) -> str:
-        if self._own is None:
-            self._own = self._all()
-        return await anext(self._own)
-
     async def asend(self, value: None) -> str:
         """The next token; nothing can be sent."""
-        return await anext(self)
+        self._own = self._own or self._all()
+        return await anext(self._own)
 
     async def athrow(self, *args: Any) -> str:
         """Raise where the reader is."""
@@ -125,30 +100,24 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         return await self._own.athrow(*args)
 
     async def _read(self, at: int) -> bool:
-        """Read one token more, unless another reader has read token ``at``; False at the end.
-
-        Raises:
-            BaseException: What broke the source off, again each time.
-        """
-        if self._done:
-            return False
         async with self._lock:
-            if self._error is not None:
-                raise self._error
-            # Another reader may have read this token while we waited for the lock.
-            if at < len(self._tokens) or self._done:
-                return at < len(self._tokens)
-            try:
-                self._tokens.append(await anext(self._source))
-            except StopAsyncIteration:
-                self._done = True
-                if self._ended is not None:
-                    await self._ended("".join(self._tokens))
-                return False
-            except BaseException as error:
-                self._error = error
-                raise
-            return True
+            if self._end is None and at == len(self._tokens):
+                try:
+                    self._tokens.append(await anext(self._source))
+                except BaseException as error:
+                    self._end = error
+                    if isinstance(error, StopAsyncIteration) and self._ended is not None:
+                        await self._ended("".join(self._tokens))
+        return _there(self._tokens, at, self._end)
+
+
+def _there(tokens: list[str], at: int, end: BaseException | None) -> bool:
+    if at < len(tokens):
+        return True
+    if isinstance(end, StopIteration | StopAsyncIteration):
+        return False
+    assert end is not None  # what broke the source off, again for each reader
+    raise end
 
 
 async def _replayed(tokens: list[str]) -> AsyncIterator[str]:

@@ -103,13 +103,6 @@ def rank(
     return _sorted(score_candidates(reranker, query, texts, scores))
 
 
-async def arank(
-    reranker: Reranker, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None
-) -> list[Ranked]:
-    """`rank` without blocking the event loop."""
-    return _sorted(await ascore_candidates(reranker, query, texts, scores))
-
-
 def score_candidates(
     reranker: Reranker,
     query: str,

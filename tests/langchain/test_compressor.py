@@ -272,21 +272,6 @@ def test_nan_under_a_score_key_is_no_score():
     assert [d.metadata["relevance_score"] for d in out] == [0.9, 0.8, None]
 
 
-def test_logits_that_look_like_probabilities_are_warned_of_once(caplog):
-    class Sigmoid(BaseCrossEncoder):
-        def score(self, text_pairs):
-            return [0.9, 0.8, 0.1]
-
-    compressor = SageCompressor(reranker=Sigmoid(), scale="logit")
-    for _ in range(2):
-        compressor.compress_documents(documents(3), "q")
-    assert caplog.text.count("scale='probability'") == 1
-    caplog.clear()
-    SageCompressor(reranker=Sigmoid(), scale="probability").compress_documents(documents(3), "q")
-    SageCompressor(reranker=Plain(), scale="logit").compress_documents(documents(3), "q")
-    assert not caplog.text
-
-
 def test_probabilities_that_are_none_are_an_error():
     with pytest.raises(InputError, match="scale"):
         SageCompressor(reranker=Plain(), scale="probability").compress_documents(documents(), "q")

@@ -147,7 +147,7 @@ def test_a_judge_that_raises_loses_no_answer(
     def fail(*_: Any) -> Any:
         raise RuntimeError("a bug of the judge")
 
-    for method in ("locate", "answerable", "grounding", "claims_at", "supported"):
+    for method in ("grounding", "claims_at", "supported"):
         monkeypatch.setattr(LocalJudge, method, fail, raising=False)
     text, result = door(Asked(LAMP, DOCUMENTS, COST, GOOD, tmp_path, **how), critic=critic)
     assert text == result.answer == COST and "a bug of the judge" in caplog.text

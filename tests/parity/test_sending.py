@@ -21,6 +21,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import (
     IndexNode,
+    MetadataMode,
     NodeRelationship,
     NodeWithScore,
     QueryBundle,
@@ -84,10 +85,10 @@ def short() -> Searched:
 
 
 @functools.cache
-def parts() -> tuple[list[Any], list[Document]]:
+def parts(size: int = 400) -> tuple[list[Any], list[Document]]:
     """One document in nodes of stock splitters, which overlap."""
     document = LlamaDocument(text=LONG, doc_id="d", metadata={"title": "Harbor"})
-    nodes = SentenceSplitter(chunk_size=400, chunk_overlap=60).get_nodes_from_documents([document])
+    nodes = SentenceSplitter(chunk_size=size, chunk_overlap=60).get_nodes_from_documents([document])
     splitter = RecursiveCharacterTextSplitter(chunk_size=1_600, chunk_overlap=250, add_start_index=True)
     documents = splitter.split_documents([Document(LONG, metadata={"source": "d", "title": "Harbor"})])
     return nodes, [d.model_copy(update={"id": str(i)}) for i, d in enumerate(documents)]
@@ -307,6 +308,34 @@ def test_a_passage_is_safe_behind_us(long: Searched) -> None:
         assert "node_id" in node.excluded_llm_metadata_keys and "node_id" in node.excluded_embed_metadata_keys
         assert node.start_char_idx is None, "children count in their parent"
         assert json.loads(node.to_json())["class_name"] == "TextNode"
+
+
+SOME = SelectionConfig(min_context_tokens=600)
+
+
+@pytest.mark.parametrize("mode", ["refine", "accumulate"])
+def test_an_llm_that_is_called_for_each_node_is_called_no_oftener(mode: str) -> None:
+    index = VectorStoreIndex(parts(1_024)[0], embed_model=MiniLMEmbedding())
+    asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER])
+    response = SageQueryEngine.from_args(asked, llm=llm, response_mode=mode, feedback="off").query(MOORED)
+    sent = asked.retrieve(MOORED)
+    held = {n.node.metadata["node_id"] for n in sent}
+    assert len(held) == len(response.source_nodes) < len(sent)
+    assert all(n.node.text in "\n".join(p.node.text for p in response.source_nodes) for n in sent)
+
+
+def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: Searched) -> None:
+    asked = LlamaIndexRetriever.from_index(long.index, selection=SOME)
+    llm = ScriptedLLM.of([ANSWER], [grade(9)])
+    shown = [n.node for n in SageQueryEngine.from_args(asked, llm=llm).query(MOORED).source_nodes]
+    starts = [node.start_char_idx for node in shown]
+    assert len(starts) > 2 and starts == sorted(starts)
+    texts = [node.get_content(metadata_mode=MetadataMode.LLM) for node in shown]
+    assert ["title: Harbor" in text for text in texts] == [True] + [False] * (len(texts) - 1)
+    retriever = LangChainRetriever.from_vectorstore(long.store, selection=SOME)
+    chain = create_sage_chain(ScriptedChat(replies=[ANSWER, grade(9)]), retriever, critic_method="prompt")
+    given = [d.metadata["start_index"] for d in chain.invoke(MOORED)["context"]]
+    assert len(given) > 2 and given == sorted(given)
 
 
 def test_the_same_passage_has_the_same_id_for_other_questions_and_fusion_keeps_it(long: Searched) -> None:
