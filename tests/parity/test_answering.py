@@ -148,7 +148,7 @@ def test_a_judge_that_raises_loses_no_answer(
         raise RuntimeError("a bug of the judge")
 
     for method in ("grounding", "claims_at", "supported"):
-        monkeypatch.setattr(LocalJudge, method, fail, raising=False)
+        monkeypatch.setattr(LocalJudge, method, fail)
     text, result = door(Asked(LAMP, DOCUMENTS, COST, GOOD, tmp_path, **how), critic=critic)
     assert text == result.answer == COST and "a bug of the judge" in caplog.text
     assert result.score == (9 if critic == "llm" else 5), "the LLM graded, or nothing is known"

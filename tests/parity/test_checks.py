@@ -163,7 +163,7 @@ def test_a_judge_that_raises_hands_the_answer_on(door: Any, monkeypatch: pytest.
         raise RuntimeError("a bug of the judge")
 
     for method in ("grounding", "claims_at", "supported"):
-        monkeypatch.setattr(LocalJudge, method, fail, raising=False)
+        monkeypatch.setattr(LocalJudge, method, fail)
     text, verdict = door(RIGHT, False)
     assert text.strip() == RIGHT and verdict["probability"] is None and not verdict["accepted"]
     (mark,) = [m for m in verdict["marks"] if m["text"].strip()]

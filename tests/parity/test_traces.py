@@ -3,12 +3,9 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from sage_core.selection import SelectionConfig
 
 pytest.importorskip("openinference.instrumentation.llama_index")
 pytest.importorskip("openinference.instrumentation.langchain")
@@ -21,15 +18,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from sage_core.selection import Gradient
+from sage_core.selection import Gradient, SelectionConfig
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat, WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
-from tests.fakes.llm_server import LLMServer
 from tests.fakes.models import WordReranker
-from tests.fakes.sages import small_sage
-from tests.fakes.stores import fill
 
 TEXTS = ["bees on the roof", "the press by the canal", "bees in winter", "tea on the mountain"]
 
@@ -42,9 +36,8 @@ class Trace:
     def spans(self) -> list[ReadableSpan]:
         return list(self._exporter.get_finished_spans())
 
-    def named(self, *names: str) -> list[ReadableSpan]:
-        found = [s for s in self.spans if s.name in names]
-        return sorted(found, key=lambda s: s.start_time or 0)
+    def named(self, name: str) -> list[ReadableSpan]:
+        return sorted((s for s in self.spans if s.name == name), key=lambda s: s.start_time or 0)
 
     def parent(self, span: ReadableSpan) -> str:
         by_id = {s.context.span_id: s.name for s in self.spans if s.context}
@@ -106,7 +99,7 @@ def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> No
     (feedback,) = trace.named("SageQuestion.feedback")
     assert read(feedback, "output.value")["stop_reason"] == "accepted"
     assert len(read(feedback, "input.value")["trace"]["rounds"]) == 2
-    assert len(trace.named("FixedRetriever._retrieve", "FixedRetriever._aretrieve")) == 1
+    assert sum(s.name in ("FixedRetriever._retrieve", "FixedRetriever._aretrieve") for s in trace.spans) == 1
 
 
 def test_llamaindex_selection_alone_says_why(trace: Trace) -> None:
@@ -153,34 +146,3 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     graded = trace.named("sage_critic")
     assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]
     assert [trace.parent(s) for s in trace.named("ScriptedChat")] == ["sage_generate", "sage_critic"] * 2
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_sage_itself_has_a_span_for_every_step(trace: Trace, awaited: bool, tmp_path: Path) -> None:
-    fill(tmp_path, {f"{i}.txt": text for i, text in enumerate(TEXTS)})
-    with (
-        LLMServer(["a draft", grade(3, 1), "the answer", grade(9)]) as server,
-        small_sage(tmp_path / "store", url=server.base_url, min_k=1, rule=Gradient(0.99)) as sage,
-    ):
-        sage.ingest(tmp_path)
-        answer = asyncio.run(sage.aask("bees in winter")) if awaited else sage.ask("bees in winter")
-    assert answer.text == "the answer"
-    names = [
-        s.name for s in sorted(trace.spans, key=lambda s: s.start_time or 0) if s.name.startswith("sage.")
-    ]
-    rounds = ["sage.answer", "sage.critic"] * 2
-    assert names == ["sage.ask", "sage.retrieve", "sage.rerank", "sage.select", *rounds]
-    assert trace.parent(trace.named("sage.select")[0]) == "sage.retrieve"
-    assert {trace.parent(s) for s in trace.named("sage.retrieve", *rounds)} == {"sage.ask"}
-    assert len(read(trace.named("sage.rerank")[0], "output.value")["scores"]) == 4
-    [retrieved] = trace.named("sage.retrieve")
-    attributes, kept = retrieved.attributes or {}, read(retrieved, "output.value")["kept"]
-    first = "retrieval.documents.0.document"
-    assert attributes[f"{first}.content"] in TEXTS and isinstance(attributes[f"{first}.score"], float)
-    assert Path(read(retrieved, f"{first}.metadata")["source"]).parent == tmp_path
-    assert sum(key.endswith("document.content") for key in attributes) == kept
-    assert read(trace.named("sage.select")[0], "output.value")["reason"]
-    graded = trace.named("sage.critic")
-    assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]
-    assert [read(s, "input.value")["round"] for s in graded] == [1, 2]
-    assert read(trace.named("sage.ask")[0], "output.value")["stop_reason"] == "accepted"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cells_of
-from sage_core.verify import LocalJudge
+from sage_core.verify import check
 
 CELL = st.text(st.sampled_from("ab1 -:\\²|`"), max_size=6).map(lambda cell: cell.replace("\\", "").strip())
 
@@ -26,15 +26,14 @@ def test_cells_are_what_was_written(cells: list[str], framed: bool, bar: str) ->
 
 def test_a_bar_inside_a_cell_is_no_end_of_it() -> None:
     table = "| Filter | Price |\n|---|---|\n| a\\|b filter | 9 crowns |\n| c filter | 7 crowns |"
-    located = LocalJudge(model=False).locate("What is the price of the a|b filter?", [table])
-    assert located is not None and located.quote == "Filter: a|b filter; Price: 9 crowns"
-    assert located.sentence.of(table) == "| a\\|b filter | 9 crowns |"
+    (mark,) = check("", [table], "The price of the a|b filter is 7 crowns.").marks
+    assert mark.refuted and mark.instead == "9 crowns" and mark.evidence is not None
+    assert mark.evidence.of(table) == "| a\\|b filter | 9 crowns |"
 
 
 @pytest.mark.parametrize("unit", ["-", "- ", ":-", "|-", "=", "\\|"])
 def test_a_row_of_marks_takes_linear_time(unit: str) -> None:
     passage = f"| A | B |\n|{unit * 2_000}x\n\nIt opens at seven."
     start = time.process_time()
-    located = LocalJudge(model=False).locate("When does it open?", [passage])
-    assert located is not None and located.quote == "It opens at seven."
+    assert check("When does it open?", [passage], "It opens at seven.").accepted
     assert time.process_time() - start < 2
