@@ -1,0 +1,351 @@
+"""`inspect` over what both frameworks themselves offer, and over ours: real embeddings."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core import Document as LlamaDocument
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import (
+    HierarchicalNodeParser,
+    SentenceSplitter,
+    SentenceWindowNodeParser,
+    get_leaf_nodes,
+)
+from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
+from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
+from llama_index.core.schema import TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index_instrumentation import get_dispatcher
+
+import sage_langchain
+import sage_llamaindex
+from sage_core.errors import InputError
+from sage_core.inspecting import Inspection
+from sage_core.selection import SelectionConfig
+from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
+from sage_llamaindex import MiniLMEmbedding, SageQueryEngine
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM, grade
+from tests.parity.asking import Given
+
+TEXTS = (
+    "The ferry leaves the island at seven in the morning. On Sundays it leaves at nine.",
+    "Tickets cost nine crowns. Children travel free.",
+    "Bees live on the roof of the library. Their honey is sold in autumn.",
+    "The library opens at ten. It lends books for four weeks.",
+    "Seals live in the harbor. They come back every spring.",
+    "The lighthouse was built in 1870. Its lamp is now electric.",
+)
+QUESTION = "When does the ferry leave?"
+EVIDENCE = "leaves the island at seven"
+INVENTED = "The ferry leaves at seven in the morning. Seals eat 300 herrings a day."
+QUERIES = "timetable of the ferry\nprice of tickets"
+
+
+class Searched(NamedTuple):
+    """The same texts in both frameworks."""
+
+    index: VectorStoreIndex
+    documents: list[Document]
+    store: InMemoryVectorStore
+
+
+@pytest.fixture(scope="module")
+def over() -> Searched:
+    nodes = [TextNode(text=t, id_=f"n{i}", metadata={"file_name": "island.md"}) for i, t in enumerate(TEXTS)]
+    documents = [
+        Document(t, metadata={"source": "island.md", "title": "Island"}, id=f"d{i}")
+        for i, t in enumerate(TEXTS)
+    ]
+    store = InMemoryVectorStore.from_documents(documents, MiniLMEmbeddings())
+    return Searched(VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()), documents, store)
+
+
+def inspect(target: Any, question: Any = QUESTION, **settings: Any) -> Inspection:
+    of_llamaindex = type(target).__module__.startswith(("llama_index", "sage_llamaindex")) or isinstance(
+        target, Given
+    )
+    return (sage_llamaindex if of_llamaindex else sage_langchain).inspect(target, question, **settings)
+
+
+def steps(found: Inspection) -> list[str]:
+    return [step.name for step in found.steps]
+
+
+class BM25Retriever(BaseRetriever):
+    """As in `langchain_community`, which is not to be installed for one class."""
+
+    documents: list[Document]
+    bm25: Any
+
+    def _get_relevant_documents(self, query: str, **kwargs: Any) -> list[Document]:
+        bm25 = self.bm25.BM25Okapi([d.page_content.split() for d in self.documents])
+        scores = bm25.get_scores(query.split())
+        return [self.documents[i] for i in sorted(range(len(scores)), key=lambda i: -scores[i])[:2]]
+
+
+def fusion(over: Searched, **settings: Any) -> QueryFusionRetriever:
+    parts = [over.index.as_retriever(similarity_top_k=5), Given(over.index.as_retriever().retrieve("bees"))]
+    settings = {"llm": MockLLM(), "num_queries": 1, "mode": "reciprocal_rerank", **settings}
+    return QueryFusionRetriever(parts, similarity_top_k=3, **settings)
+
+
+def merging(over: Searched) -> AutoMergingRetriever:
+    splitters: Any = {
+        name: SentenceSplitter(chunk_size=size, chunk_overlap=0) for name, size in (("l", 120), ("s", 20))
+    }
+    parser = HierarchicalNodeParser.from_defaults(node_parser_ids=["l", "s"], node_parser_map=splitters)
+    nodes = parser.get_nodes_from_documents([LlamaDocument(text=" ".join(TEXTS[:3]))])
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(nodes)
+    storage = StorageContext.from_defaults(docstore=docstore)
+    leaves = VectorStoreIndex(get_leaf_nodes(nodes), storage_context=storage, embed_model=MiniLMEmbedding())
+    return AutoMergingRetriever(leaves.as_retriever(similarity_top_k=6), storage)
+
+
+def classic(name: str) -> Any:
+    return getattr(pytest.importorskip("langchain_classic.retrievers"), name)
+
+
+def ensemble(over: Searched) -> Any:
+    words = BM25Retriever(documents=over.documents, bm25=pytest.importorskip("rank_bm25"))
+    both = [over.store.as_retriever(search_kwargs={"k": 3}), words]
+    return classic("EnsembleRetriever")(retrievers=both, weights=[0.5, 0.5])
+
+
+def parents(over: Searched) -> Any:
+    retriever = classic("ParentDocumentRetriever")(
+        vectorstore=InMemoryVectorStore(MiniLMEmbeddings()),
+        docstore=InMemoryStore(),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0),
+    )
+    retriever.add_documents([Document(" ".join(TEXTS[:3])), Document(" ".join(TEXTS[3:]))])
+    return retriever
+
+
+def expressions(over: Searched) -> Any:
+    llm, prompt = (
+        FakeListChatModel(responses=[INVENTED]),
+        ChatPromptTemplate.from_template("{context}\n{question}"),
+    )
+    found = over.store.as_retriever(search_kwargs={"k": 2}) | (lambda ds: ds[0].page_content)
+    return {"context": found, "question": RunnablePassthrough()} | prompt | llm | StrOutputParser()
+
+
+def cutoff(over: Searched) -> Any:
+    similar = [SimilarityPostprocessor(similarity_cutoff=0.5)]
+    return over.index.as_query_engine(llm=MockLLM(), similarity_top_k=4, node_postprocessors=similar)
+
+
+def compression(over: Searched) -> Any:
+    ours = SageCompressor(selection=SelectionConfig(min_k=1))
+    inner = over.store.as_retriever(search_kwargs={"k": 6})
+    return classic("ContextualCompressionRetriever")(base_retriever=inner, base_compressor=ours)
+
+
+ONE: Any = SelectionConfig(min_k=1)
+TARGETS: dict[str, tuple[Callable[[Searched], Any], list[str], int]] = {
+    "vectors, LlamaIndex": (lambda o: o.index.as_retriever(similarity_top_k=4), ["VectorIndexRetriever"], 4),
+    "vectors": (lambda o: o.store.as_retriever(search_kwargs={"k": 3}), ["VectorStoreRetriever"], 3),
+    "mmr": (lambda o: o.store.as_retriever(search_type="mmr", search_kwargs={"k": 3}), ["VectorStoreRetriever"], 3),
+    "fusion": (lambda o: fusion(o, use_async=False), ["VectorIndexRetriever", "Given", "QueryFusionRetriever"], 3),
+    "fusion, awaited": (fusion, ["VectorIndexRetriever", "Given", "QueryFusionRetriever"], 3),
+    "ensemble": (ensemble, ["VectorStoreRetriever", "BM25Retriever", "EnsembleRetriever"], 4),
+    "merging": (merging, ["VectorIndexRetriever", "AutoMergingRetriever"], 1),
+    "parents": (parents, ["ParentDocumentRetriever"], 2),
+    "cutoff": (cutoff, ["VectorIndexRetriever", "SimilarityPostprocessor"], 1),
+    "compression": (compression, ["VectorStoreRetriever", "ContextualCompressionRetriever"], 1),
+    "expressions": (expressions, ["VectorStoreRetriever"], 2),
+    "chat": (
+        lambda o: ContextChatEngine.from_defaults(o.index.as_retriever(similarity_top_k=2), llm=MockLLM()),
+        ["VectorIndexRetriever"], 2,
+    ),
+    "function": (lambda o: RunnableLambda(lambda _: o.documents[:2], name="mine"), ["mine"], 2),
+    "ours, LlamaIndex": (
+        lambda o: sage_llamaindex.SageRetriever.from_index(o.index, selection=ONE),
+        ["VectorIndexRetriever", "SageNodePostprocessor.rerank", "SageRetriever > SageNodePostprocessor"], 1,
+    ),
+    "ours": (
+        lambda o: sage_langchain.SageRetriever.from_vectorstore(o.store, selection=ONE),
+        ["CandidateSearch", "sage_rerank", "SageRetriever > sage_select"], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_steps_and_what_is_sent(name: str, over: Searched) -> None:
+    make, expected, sent = TARGETS[name]
+    found = inspect(make(over))
+    shown = steps(found)
+    assert sorted(shown) == sorted(expected) if "awaited" in name else shown == expected, (
+        "threads may overtake"
+    )
+    assert len(found.sent) == len(found.steps[-1].passages) == sent
+    assert found.tokens == sum(p.tokens for p in found.sent) > 0
+    assert found.question == QUESTION and EVIDENCE in found.text
+    first, last = found.steps[0], found.steps[-1]
+    if last is not first:
+        assert f"{len({*last.incoming})} in, {sent} out" in last.title
+        assert {*last.dropped} == {*last.incoming} - {p.number for p in last.passages}
+    if "ours" in name or name == "compression":
+        assert "rank 2 falls to" in found.reason == last.reason and last.scale == "probability"
+        assert "cut: rank 2 falls to" in found.text
+
+
+def test_a_step_has_its_settings_scores_numbers_and_the_prompt(over: Searched) -> None:
+    retriever = over.index.as_retriever(similarity_top_k=4)
+    found = inspect(retriever)
+    (step,) = found.steps
+    assert (
+        step.settings == "similarity_top_k=4"
+        and step.incoming == step.moves == ()
+        and "4 found" in step.title
+    )
+    assert [p.number for p in found.sent] == [1, 2, 3, 4]
+    assert [p.score for p in found.sent] == [n.score for n in retriever.retrieve(QUESTION)]
+    assert found.sent[0].prompt.startswith("file_name: island.md")
+    assert "island.md | Island" in inspect(over.store.as_retriever()).text
+    found = inspect(cutoff(over))
+    assert found.steps[1].settings == "similarity_cutoff=0.5" and found.answer and EVIDENCE in found.answer
+    assert EVIDENCE in found.prompts[-1] and TEXTS[1] not in found.prompts[-1]
+
+
+def test_the_same_text_has_one_number(over: Searched) -> None:
+    other = InMemoryVectorStore.from_texts([TEXTS[0], TEXTS[2]], MiniLMEmbeddings())
+    both = [s.as_retriever(search_kwargs={"k": 2}) for s in (over.store, other)]
+    found = inspect(classic("EnsembleRetriever")(retrievers=both))
+    assert len(found.steps[-1].passages) == len({p.number for step in found.steps for p in step.passages}) < 4
+
+
+def test_what_grows_keeps_its_number_and_what_is_merged_is_new(over: Searched) -> None:
+    last = inspect(merging(over)).steps[-1]
+    assert last.moves == ("new",) and last.dropped == last.incoming
+    parser = SentenceWindowNodeParser.from_defaults(window_size=1)
+    nodes = parser.get_nodes_from_documents([LlamaDocument(text=" ".join(TEXTS))])
+    retriever = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()).as_retriever(similarity_top_k=2)
+    found = inspect(retriever, node_postprocessors=[MetadataReplacementPostProcessor("window")])
+    before, after = (step.passages[0] for step in found.steps)
+    assert before.number == after.number == 1
+    assert before.text in after.text and len(after.text) > len(before.text)
+
+
+def test_queries_that_are_made_are_shown(over: Searched) -> None:
+    found = inspect(fusion(over, llm=ScriptedLLM.of([QUERIES]), num_queries=3, use_async=False))
+    assert {*QUERIES.splitlines()} <= {
+        s.question for s in found.steps
+    } and "asked: price of tickets" in found.text
+    assert len(found.prompts) == 1 and QUESTION in found.prompts[0]
+    llm, inner = FakeListChatModel(responses=[QUERIES]), over.store.as_retriever(search_kwargs={"k": 2})
+    found = inspect(classic("MultiQueryRetriever").from_llm(inner, llm))
+    assert [s.question for s in found.steps][:2] == QUERIES.splitlines()
+    assert len(found.prompts) == 1 and QUESTION in found.prompts[0]
+
+
+def test_an_answer_has_its_marks(over: Searched) -> None:
+    engine = over.index.as_query_engine(llm=ScriptedLLM.of([INVENTED]), similarity_top_k=2)
+    for found in (inspect(engine), inspect(expressions(over))):
+        assert [m.support for m in found.marks if m.text.strip()] == ["supported", "unsupported"]
+        assert found.answer == INVENTED and EVIDENCE in found.prompts[0] and QUESTION in found.prompts[0]
+
+
+def test_a_retrieval_chain(over: Searched) -> None:
+    chains = pytest.importorskip("langchain_classic.chains")
+    combine = pytest.importorskip("langchain_classic.chains.combine_documents")
+    llm, prompt = (
+        FakeListChatModel(responses=["At seven."]),
+        ChatPromptTemplate.from_template("{context}\n{input}"),
+    )
+    stuffed = combine.create_stuff_documents_chain(llm, prompt)
+    found = inspect(chains.create_retrieval_chain(over.store.as_retriever(), stuffed), {"input": QUESTION})
+    assert (found.question, len(found.sent), found.answer) == (QUESTION, 4, "At seven.")
+
+
+def our_engine(over: Searched) -> SageQueryEngine:
+    llm = ScriptedLLM.of(["a draft", "at seven"], [grade(3, 1), grade(9)])
+    return SageQueryEngine.from_args(over.index.as_retriever(similarity_top_k=6), llm=llm, selection=ONE)
+
+
+def our_chain(over: Searched) -> Any:
+    llm = ScriptedChat(replies=["a draft", grade(3, 1), "at seven", grade(9)])
+    return create_sage_chain(llm, over.store, selection=ONE, critic_method="prompt")
+
+
+@pytest.mark.parametrize("make", [our_engine, our_chain])
+def test_each_round_is_shown(make: Any, over: Searched) -> None:
+    found = inspect(make(over))
+    rounds = [len(s.passages) for s in found.steps if s.name in ("SageQuestion.select", "sage_select")]
+    assert rounds[0] < rounds[1] == len(found.sent) and len(rounds) == 2
+    assert found.answer == "at seven" and len(found.prompts) == 4
+
+
+@pytest.mark.parametrize(
+    "make", [TARGETS[n][0] for n in TARGETS if "vectors" in n or "ours" in n] + [our_chain]
+)
+async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(make: Any, over: Searched) -> None:
+    expected, theirs = inspect(make(over)), over.index.as_retriever(similarity_top_k=4)
+    target: Any = make(over)
+    package: Any = sage_langchain if hasattr(target, "invoke") else sage_llamaindex
+    one, other = await asyncio.gather(
+        package.ainspect(target, QUESTION), sage_llamaindex.ainspect(theirs, "What lives on the roof?")
+    )
+    assert steps(one) == steps(expected) and one.answer == expected.answer
+    assert [p.text for p in one.sent] == [p.text for p in expected.sent]
+    assert steps(other) == ["VectorIndexRetriever"] and len(other.sent) == 4
+
+
+@pytest.mark.parametrize("name", ["vectors, LlamaIndex", "vectors"])
+def test_other_questions_at_the_same_time_are_not_mixed_in(name: str, over: Searched) -> None:
+    target, found, stop = TARGETS[name][0](over), {}, threading.Event()
+
+    def others() -> None:
+        while not stop.is_set():
+            (target.invoke if hasattr(target, "invoke") else target.retrieve)("Where do bees live?")
+
+    def ask(question: str) -> None:
+        found[question] = [inspect(target, question) for _ in range(5)]
+
+    noise = threading.Thread(target=others)
+    askers = [threading.Thread(target=ask, args=(q,)) for q in (QUESTION, "When was it built?")]
+    for thread in (noise, *askers):
+        thread.start()
+    for thread in askers:
+        thread.join()
+    stop.set()
+    noise.join()
+    assert [len(run.steps) for runs in found.values() for run in runs] == [1] * 10
+
+
+def test_errors_are_those_of_the_retriever_and_nothing_stays_behind(over: Searched) -> None:
+    root = get_dispatcher("root")
+    before = (len(root.span_handlers), len(root.event_handlers))
+    with pytest.raises(TypeError, match="not iterable"):
+        inspect(Given(5))  # type: ignore[arg-type]
+    assert (len(root.span_handlers), len(root.event_handlers)) == before
+    with pytest.raises(ZeroDivisionError):
+        inspect(RunnableLambda(lambda _: 1 / 0))
+    for target in (over.index, over.store):
+        with pytest.raises(InputError, match="as_retriever"):
+            inspect(target)
+
+
+def test_the_page_is_one_inert_file(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script> The ferry \x1b[2J leaves."
+    found = inspect(VectorStoreIndex([TextNode(text=evil)], embed_model=MiniLMEmbedding()).as_retriever())
+    page = found.save_html(tmp_path / "page.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert "\x1b" not in page + found.text and "default-src" in page and 'src="' not in page
