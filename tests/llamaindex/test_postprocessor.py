@@ -15,13 +15,14 @@ from llama_index.core import Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
-from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import Gradient, SelectionConfig
+from sage_core.errors import InputError
+from sage_core.selection import FixedK, Gradient, SelectionConfig
 from sage_core.selection.rules import Earliest, RelativeToTop
 from sage_core.text.tokens import get_counter
-from sage_llamaindex import SageNodePostprocessor
-from tests.fakes.llamaindex import Recorder, scored
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, scored
 from tests.fakes.models import WordReranker
 
 
@@ -60,25 +61,6 @@ def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptur
     assert caplog.text.count("no node has a score") == 1
 
 
-@pytest.mark.parametrize(
-    ("scores", "kept"),
-    [
-        ([None, 5.0, math.nan, 4.0], ["n1", "n3"]),
-        ([None, 5.0], ["n1", "n0"]),
-        ([None, -3.0, -2.5], ["n2", "n1"]),  # negative logits stay above a missing score
-    ],
-)
-def test_some_missing_scores_rank_last_and_are_no_gap(scores: list[float | None], kept: list[str]) -> None:
-    assert (
-        ids(
-            SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=2)).postprocess_nodes(
-                scored(*scores)
-            )
-        )
-        == kept
-    )
-
-
 def test_scores_come_out_as_python_floats() -> None:
     nodes = scored(1.0, 0.5)
     nodes[1].score = np.float32(0.25)  # type: ignore[assignment]
@@ -98,13 +80,6 @@ def test_nothing_is_mutated_by_reranking() -> None:
     )
     assert given_nodes == before
     assert kept[0].node == node and kept[0].score == 1.0 and kept[0] is not given_nodes[0]
-
-
-def test_index_nodes_pass_with_what_they_point_to() -> None:
-    target = TextNode(text="behind")
-    node = NodeWithScore(node=IndexNode(text="t", index_id="i", obj=target), score=1.0)
-    (kept,) = SageNodePostprocessor(reranker=None).postprocess_nodes([node])
-    assert kept.node is node.node
 
 
 def test_the_reranker_reads_what_was_embedded() -> None:
@@ -167,24 +142,68 @@ async def test_async_reranking_lets_the_loop_run() -> None:
     assert kept[0].score == 0.25
 
 
+def unranked(*scores: float | None, scale: Any = "auto", **settings: Any) -> list[NodeWithScore]:
+    """What is kept by scores alone."""
+    sage = SageNodePostprocessor(reranker=None, scale=scale, selection=SelectionConfig(**settings))
+    return sage.postprocess_nodes(scored(*scores))
+
+
 def test_the_scale_is_told_by_the_range_and_a_named_one_wins() -> None:
-    fused = scored(*[1 / (60 + r) for r in range(20)])  # reciprocal rank fusion has no cliff
-    assert (
-        len(SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1)).postprocess_nodes(fused))
-        == 15
-    )
-    sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=1, rule="gradient"))
-    assert len(sage.postprocess_nodes(fused)) == 20
-    nodes = scored(8.0, 5.0, 4.5)
-    for scale, n in (("auto", 3), ("logit", 1)):
-        assert (
-            len(
-                SageNodePostprocessor(
-                    reranker=None, selection=SelectionConfig(min_k=1), scale=scale
-                ).postprocess_nodes(nodes)
-            )
-            == n
-        )
+    fused = [1 / (60 + r) for r in range(20)]  # reciprocal rank fusion has no cliff
+    assert len(unranked(*fused, min_k=1)) == 15 and len(unranked(*fused, min_k=1, rule="gradient")) == 20
+    assert [len(unranked(8.0, 5.0, 4.5, scale=scale, min_k=1)) for scale in ("auto", "logit")] == [3, 1]
+    with pytest.raises(InputError, match="5"):
+        unranked(5.0, 4.0, scale="probability")
+
+
+@pytest.mark.parametrize("scale", ["auto", "distance"])
+def test_distances_keep_the_nearest(scale: Any, caplog: pytest.LogCaptureFixture) -> None:
+    distances = [0.2 + 0.05 * i for i in range(30)]
+    kept = unranked(*distances, scale=scale, min_k=3, max_k=5)
+    assert ids(kept) == [f"n{i}" for i in range(len(kept))] and 3 <= len(kept) <= 5
+    assert [n.score for n in kept] == [-d for d in distances[: len(kept)]], "higher is better from here on"
+    assert caplog.text.count("may be distances") == (scale == "auto")
+
+
+def test_similarities_are_not_taken_for_distances() -> None:
+    for scores in ((0.9, 0.5, 0.1), (0.1, 0.9, 0.5), (0.5, 0.5, 0.5), (-3.0, -2.0, -1.0), (None, 0.3, None)):
+        known = [n.score for n in unranked(*scores, min_k=3) if n.score is not None]
+        assert known == sorted((s for s in scores if s is not None), reverse=True)
+
+
+@pytest.mark.parametrize("scale", ["auto", "unbounded", "logit", "cosine"])
+def test_infinite_scores_can_be_written_as_json(scale: Any) -> None:
+    kept = unranked(math.inf, 0.5, -math.inf, math.nan, 0.4, scale=scale, min_k=5)
+    assert ids(kept) == ["n0", "n1", "n4", "n2", "n3"]
+    for node in kept:
+        json.loads(node.to_json(), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"selection": SelectionConfig(rule=FixedK(2))}, {"max_context_tokens": 4}]
+)
+def test_an_engine_takes_how_much_is_sent_too(settings: dict[str, Any]) -> None:
+    llm = ScriptedLLM.of(["an answer"])
+    engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, **settings)
+    for made in (engine, engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))):
+        assert len(made.query("q").source_nodes) == 2
+    with pytest.raises(InputError, match="selection"):
+        ours = [SageNodePostprocessor(reranker=None)]
+        SageQueryEngine.from_args(FixedRetriever(0.9), llm=llm, node_postprocessors=ours, **settings)
+
+
+def test_a_copy_with_changes_works_with_them() -> None:
+    selection = SelectionConfig(min_k=1, max_k=4)
+    sage = SageNodePostprocessor(reranker=None, selection=selection, scale="probability")
+    nodes = scored(0.9, 0.8, 0.7, 0.6)
+    two = sage.model_copy(update={"selection": SelectionConfig(max_k=2)})
+    assert [len(s.postprocess_nodes(nodes)) for s in (two, sage.model_copy(), sage)] == [2, 4, 4]
+    with pytest.raises(ValueError, match="max_context_tokens"):
+        sage.model_copy(update={"max_context_tokens": 0})
+    parser = SageNodeParser(tokenizer="words", chunk_size=30)
+    copied = parser.model_copy(update={"chunk_size": 3})
+    assert max(len(t.split()) for t in copied.split_text("One two three four five six. Seven.")) <= 3
+    assert copied.tokenizer == "words" and parser.chunk_size == 30
 
 
 def test_behind_stock_postprocessors() -> None:

@@ -4,8 +4,7 @@ import inspect
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, Settings, VectorStoreIndex
-from llama_index.core.base.response.schema import Response
+from llama_index.core import MockEmbedding, Settings, VectorStoreIndex
 from llama_index.core.evaluation import CorrectnessEvaluator
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.prompts import PromptTemplate
@@ -15,27 +14,9 @@ from llama_index.core.schema import QueryBundle
 
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
-from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
-from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored, story
-from tests.fakes.llamaindex_engines import LADDER, both, engine
-
-
-class TestFiveLines:
-    """What the README shows."""
-
-    async def test_index_parser_postprocessor_engine(self) -> None:
-        Settings.llm = ScriptedLLM.of(["It crosses at noon."])
-        Settings.embed_model = MockEmbedding(embed_dim=8)
-        index = VectorStoreIndex.from_documents([Document(text=story())], transformations=[SageNodeParser()])
-        found = SageQueryEngine.from_index(
-            index, node_postprocessors=[SageNodePostprocessor(selection=SelectionConfig(min_k=2))]
-        )
-        for response in await both(found, "When does the ferry cross?"):
-            assert type(response) is Response
-            assert str(response) == "It crosses at noon."
-            assert response.metadata["sage"]["score"] == 10
-            assert response.source_nodes
-            assert {n.node_id for n in response.source_nodes} <= set(index.docstore.docs)
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex_engines import LADDER, engine
 
 
 class TestMaking:
