@@ -3,7 +3,7 @@
     python benchmarks/doors_scale.py --chunks 10000 100000
     python benchmarks/doors_scale.py --chunks 33000 --stores chroma-langchain chroma-llamaindex
 
-Chunks of 45 words, twenty a document, of a vocabulary in which words are as unequal as in a language; vectors
+Chunks of 45 words, twenty a document, of 50,000 words as unequal as those of a language; vectors
 of 384 random numbers. Times are of the processor, for one core with OMP_NUM_THREADS=1: of the first question,
 and the median of ten more. "Stock" is the framework's own retriever with the same number of nodes. Memory
 is what the process has grown by from before the first question of ours to after it.
@@ -27,7 +27,7 @@ from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP
 
 WORDS, CHUNKS_A_DOCUMENT, QUESTIONS, VOCABULARY = 45, 20, 10, 50_000
 FETCHED = CANDIDATES + RUNNERS_UP
-_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+LETTERS = "eeeeeetttttaaaaooooiiiinnnnssssrrrhhhddlluuccmmfgpywbvk"
 
 
 class Texts:
@@ -35,13 +35,13 @@ class Texts:
 
     def __init__(self, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
-        # Three syllables a word, each number another word.
-        size = len(_SYLLABLES)
+        ranks = np.arange(1, VOCABULARY + 1)
+        letters = rng.choice(list(LETTERS), (VOCABULARY, 9))
         names = [
-            _SYLLABLES[i % size] + _SYLLABLES[i // size % size] + _SYLLABLES[i // size**2 % size]
-            for i in range(VOCABULARY)
+            "".join(row[: 3 + rank.bit_length() // 3])
+            for rank, row in zip(ranks.tolist(), letters, strict=True)
         ]
-        drawn = np.minimum(rng.zipf(1.2, (n, WORDS)), VOCABULARY) - 1
+        drawn = rng.choice(VOCABULARY, (n, WORDS), p=1 / ranks / (1 / ranks).sum())
         self.texts = [" ".join(names[i] for i in row).capitalize() + "." for row in drawn]
         self.titles = [
             f"{names[VOCABULARY - 1 - i].capitalize()} {i}" for i in range(1 + n // CHUNKS_A_DOCUMENT)

@@ -102,7 +102,8 @@ class Docstore(ReadableStore):
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         known = docstore_of(self._store) or {}
-        return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
+        some = {key: known[key] for key in ids if key in known}
+        return [d if d.id == key else d.model_copy(update={"id": key}) for key, d in some.items()]
 
 
 class Chroma(ReadableStore):
@@ -147,7 +148,10 @@ class GivenDocuments(ReadableStore):
         own = {document.id for document in documents}
         # A position is no id where a document has it for its own.
         free = (key for key in map(str, count()) if key not in own)
-        self._documents = {d.id or next(free): d for d in documents}
+        keys = [d.id or next(free) for d in documents]
+        self._documents = {
+            key: d.model_copy(update={"id": key}) for key, d in zip(keys, documents, strict=True)
+        }
         self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
 
     def state(self) -> object:
@@ -157,8 +161,7 @@ class GivenDocuments(ReadableStore):
         return text_versions({key: document.page_content for key, document in self._documents.items()})
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
-        known = self._documents
-        return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
+        return [self._documents[key] for key in ids if key in self._documents]
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         passes = limits.get("filter")

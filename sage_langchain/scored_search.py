@@ -254,15 +254,8 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         """The sources that each of these documents names; see `sage_core.ranking.names_in`."""
         if self._search is None:
             return [{} for _ in documents]
-        names = names_in([titled(without_header(d)) for d in documents], self._search.index)
-        limits = self._arguments(None, {})
-        del limits["k"]
-        named = list({source for own in names for source in own.values()})
-        # What a filter hides stays hidden.
-        seen = {
-            titled(d).document for d in self._search.passing(self._search.index.chunks_of(named, 1), limits)
-        }
-        return [{name: source for name, source in own.items() if source in seen} for own in names]
+        limits = {name: value for name, value in self._arguments(None, {}).items() if name != "k"}
+        return names_in([titled(without_header(d)) for d in documents], self._search, titled, limits)
 
 
 def _cosine(distance: float) -> float:

@@ -141,7 +141,7 @@ class SageRetriever(BaseRetriever):
         elif isinstance(retriever, VectorIndexRetriever):
             # Only where the nodes cannot be read: an index of our own can be filtered and named.
             mode = sparse_mode(vector_store_of(retriever))
-            self._sparse = mode and searching_words(retriever, mode, words_of(candidates))
+            self._sparse = None if mode is None else searching_words(retriever, mode, words_of(candidates))
         logger.info("words are searched in: %s", self.words_from)
 
     @classmethod
@@ -249,12 +249,8 @@ class SageRetriever(BaseRetriever):
     def _result(self, nodes: Sequence[NodeWithScore]) -> str:
         names: list[dict[str, str]] = [{} for _ in nodes]
         if self._words is not None:
-            names = names_in([titled(n.node) for n in nodes], self._words.index)
-            documents = list({document for own in names for document in own.values()})
-            first = self._words.passing(self._words.index.chunks_of(documents, 1), limits_of(self._retriever))
-            # What a filter hides must not be named to an agent either.
-            known = {t.document: t.source or t.title or "" for t in map(titled, first)}
-            names = [{n: known[d] for n, d in own.items() if known.get(d)} for own in names]
+            about = [titled(n.node) for n in nodes]
+            names = names_in(about, self._words, titled, limits_of(self._retriever))
         texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
         return search_result(texts, names)
 

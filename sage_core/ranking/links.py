@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sage_core.errors import InputError
 from sage_core.ranking.neighbors import vouched_score
@@ -20,7 +20,10 @@ from sage_core.text.keywords import index_terms
 from sage_core.text.links import Mention, NameTable, document_names, find_mentions
 
 if TYPE_CHECKING:
+    from sage_core.word_index.search import Limits, WordSearch
     from sage_core.word_index.words import WordIndex
+
+T = TypeVar("T")
 
 SOURCES = 8
 """Chunks whose mentions are followed, of highest score."""
@@ -296,29 +299,31 @@ def vouch_titled(
     return vouch_named(scores, link_edges(named, positions), scale)
 
 
-def names_in(passages: Sequence[Titled], index: NameTable) -> list[dict[str, str]]:
+def names_in(
+    passages: Sequence[Titled], search: WordSearch[T], titled: Callable[[T], Titled], limits: Limits
+) -> list[dict[str, str]]:
     """The documents that each passage names: for an agent, which then need not search for them.
 
     Args:
         passages: The passages.
-        index: Where documents are looked up.
+        search: Where documents are looked up.
+        titled: What a chunk's metadata say of its document.
+        limits: Which chunks may be returned; of the others no document is named.
 
     Returns:
-        For each passage the names in it, each with its document. Not its own.
-
-    Examples:
-        >>> index = NameIndex({"holt.md": ["mara holt"]})
-        >>> names_in([Titled("The Petrel belonged to Mara Holt.", "petrel.md")], index)
-        [{'Mara Holt': 'holt.md'}]
+        For each passage the names in it, each with its document's source or title. Not its own.
     """
     names: list[dict[str, str]] = [{} for _ in passages]
     for begin in range(0, len(passages), SOURCES):
         part = passages[begin : begin + SOURCES]
         texts, documents = [p.text for p in part], [p.document or "" for p in part]
-        for link in named_links("", texts, documents, [0.0] * len(part), index):
+        for link in named_links("", texts, documents, [0.0] * len(part), search.index):
             if link.source is not None:
                 names[begin + link.source][link.name] = link.document
-    return names
+    named = list({document for own in names for document in own.values()})
+    first = map(titled, search.passing(search.index.chunks_of(named, 1), limits))
+    shown = {t.document: t.source or t.title for t in first}
+    return [{name: where for name, d in own.items() if (where := shown.get(d))} for own in names]
 
 
 def _named_among(

@@ -274,10 +274,12 @@ def _known_path(metadata: Mapping[Any, Any]) -> tuple[str, tuple[str, ...]]:
     path = metadata.get(PATH_KEY)
     if isinstance(path, str):
         return split_path(path)
-    levels = [
-        (int(level.group(1)), " ".join(value.split()))
-        for key, value in metadata.items()
-        if isinstance(key, str) and isinstance(value, str) and value.strip()
-        if (level := _LEVEL_KEY.fullmatch(key))
-    ]
-    return PATH_SEPARATOR, tuple(words for _, words in sorted(levels))
+    headings = (_text_under(metadata, key) for key in _levels(tuple(metadata)))
+    return PATH_SEPARATOR, tuple(heading for heading in headings if heading)
+
+
+@lru_cache(maxsize=1_024)  # the documents of a store have few sets of keys
+def _levels(keys: tuple[Any, ...]) -> tuple[str, ...]:
+    """Those of ``keys`` that hold headings, the outermost first."""
+    levels = ((key, _LEVEL_KEY.fullmatch(key)) for key in keys if isinstance(key, str))
+    return tuple(sorted((key for key, level in levels if level), key=lambda key: key[-1]))

@@ -31,7 +31,6 @@ def listed(values: Iterable[str | int]) -> tuple[str]:
 
 def create_names(connection: sqlite3.Connection) -> None:
     """Make the tables where a store has none yet, with the names of its documents."""
-    connection.execute("DROP TABLE IF EXISTS links")  # of a store of an earlier version
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchone():
         return
     for statement in NAME_TABLES:

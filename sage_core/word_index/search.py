@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from sage_core.errors import SageError
@@ -18,7 +18,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Limits = Mapping[str, Any]
 """Which chunks a search may return, in the words of whoever keeps them; empty for all."""
-NO_LIMITS: Limits = MappingProxyType({})
 FEW = 500
 """So many chunks are compared with the index before every question."""
 
@@ -66,9 +65,9 @@ class WordSearch(Generic[T]):
         self._entry = entry
         self._warned = False
 
-    def search(self, question: str, n: int, limits: Limits = NO_LIMITS) -> list[T]:
+    def search(self, question: str, n: int, limits: Limits | None = None) -> list[T]:
         """The ``n`` chunks that words find first."""
-        allowed = (lambda ids: self.source.passing(ids, limits)) if limits else None
+        allowed = partial(self.source.passing, limits=limits) if limits else None
 
         def found() -> Sequence[T]:
             state = repr(self.source.state())
@@ -78,7 +77,7 @@ class WordSearch(Generic[T]):
 
         return self._unless_it_fails(found)
 
-    def passing(self, ids: Sequence[str], limits: Limits = NO_LIMITS) -> list[T]:
+    def passing(self, ids: Sequence[str], limits: Limits | None = None) -> list[T]:
         """The chunks of these ids that may be returned."""
 
         def found() -> Sequence[T]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -29,8 +30,8 @@ WORD_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, {_TOKENIZER})", WO
 _BARE_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, content='', {_TOKENIZER})", WORD_COUNTS)
 # Words in more than this share of the chunks, and in this many at least, are not searched for.
 COMMON, COMMON_LEAST = 0.05, 2_000
-# Of a question that is a whole text.
-_MAX_TERMS = 64
+# Rows that are scored for a question, some 10 ms, and words of one that is a whole text.
+_MOST_SCORED, _MAX_TERMS = 10_000, 64
 # Raised with a change of the tables or of `indexed`: an index made before is made again.
 WORDS_VERSION = 5
 # Ids that a filter is asked about at once.
@@ -194,7 +195,7 @@ class WordIndex(NameTables):
 
     def _next_row(self) -> int:
         last = self._connection.execute("SELECT rowid FROM words ORDER BY rowid DESC LIMIT 1").fetchone()
-        return 1 + (last[0] if last else 0)
+        return 1 + (last or (0,))[0]
 
     def _insert(self, entries: Sequence[Entry], versions: Mapping[str, str]) -> None:
         names: dict[str, dict[str, None]] = {}
@@ -292,11 +293,15 @@ def rows_with_terms(
     # A common word tells little, and every row that has it must be scored.
     most = max(COMMON_LEAST, int(COMMON * total))
     distinct = list(dict.fromkeys(terms))
-    counts = term_counts(connection, distinct) if total > most else {}
-    rare = [term for term in distinct if counts.get(term, 0) <= most]
-    if not rare:
+    counts = Counter(term_counts(connection, distinct) if total > most else {})
+    rarest = sorted(distinct, key=counts.__getitem__)[:_MAX_TERMS]
+    while rarest and counts[rarest[-1]] > most:
+        rarest.pop()
+    while len(rarest) > 1 and sum(counts[term] for term in rarest) > _MOST_SCORED:
+        rarest.pop()
+    if not rarest:
         return []
-    query = " OR ".join(f'"{word}"' for term in rare[:_MAX_TERMS] for word in plurals(term))
+    query = " OR ".join(f'"{word}"' for term in rarest for word in plurals(term))
     rows = connection.execute(
         "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
     )
@@ -308,12 +313,10 @@ def renew_words(connection: sqlite3.Connection, texts: str) -> None:
 
     ``texts`` is a query for the rows and what is indexed under each; the version stands in ``settings``.
     """
-    known = "SELECT value FROM settings WHERE name = 'words'"
-    if connection.execute(known).fetchone() == (WORDS_VERSION,):
+    known = connection.execute("SELECT value FROM settings WHERE name = 'words'").fetchone()
+    if known == (WORDS_VERSION,):
         return
     with _transaction(connection):
-        if connection.execute(known).fetchone() == (WORDS_VERSION,):
-            return  # another process was faster
         for table in ("word_counts", "words"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in WORD_TABLES:
