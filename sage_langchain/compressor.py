@@ -48,7 +48,7 @@ from sage_core.selection import (
 )
 from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
-from sage_core.text.outline import HEADER_KEY, header_of, take_header
+from sage_core.text.outline import HEADER_KEY, header_of, take_header, title_of
 from sage_core.text.tokens import get_counter
 from sage_langchain._passages import Candidate, Cut, cut_documents, join, places_of, to_cut
 from sage_langchain._runnables import CheckedModel, Instance
@@ -489,9 +489,8 @@ def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
 
 def titled(document: Document) -> Titled:
     """A document with what names its source."""
-    title, source = document.metadata.get("title"), document.metadata.get("source")
+    title, source = title_of(document.metadata), document.metadata.get("source")
     source = source if isinstance(source, str) else ""
-    title = title if isinstance(title, str) else None
     first = not document.metadata.get("start_index")
     return Titled(document.page_content, source or title, title, source, first)
 

@@ -10,6 +10,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, Re
 from sage_core.passages import Place, proven_places
 from sage_core.ranking.links import Titled
 from sage_core.ranking.neighbors import Links, link, link_ids
+from sage_core.text.outline import title_of
 
 _BEFORE, _AFTER = NodeRelationship.PREVIOUS, NodeRelationship.NEXT
 
@@ -59,10 +60,10 @@ def _related(node: BaseNode, side: NodeRelationship) -> str | None:
 
 def titled(node: BaseNode) -> Titled:
     """A node with what names its document."""
-    title, sources = node.metadata.get("title"), (node.metadata.get(key) for key in ("file_name", "source"))
+    sources = (node.metadata.get(key) for key in ("file_name", "source"))
     source = next((value for value in sources if isinstance(value, str) and value), "")
     start = getattr(node, "start_char_idx", None)
     first = NodeRelationship.PREVIOUS not in node.relationships and not start
     text = node.get_content(metadata_mode=MetadataMode.NONE)
     document = node.ref_doc_id or source or None
-    return Titled(text, document, title if isinstance(title, str) else None, source, first)
+    return Titled(text, document, title_of(node.metadata), source, first)

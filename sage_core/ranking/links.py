@@ -295,7 +295,16 @@ def vouch_titled(
         >>> [round(score, 2) for score in vouched if score is not None]
         [0.5, 0.28]
     """
-    named, positions = _named_among(question, candidates, scores)
+    names: dict[str, Collection[str]] = {}
+    positions: dict[str, list[tuple[int, int]]] = {}
+    for i, candidate in enumerate(candidates):
+        if candidate.document is not None and (candidate.title or candidate.source):
+            names.setdefault(candidate.document, document_names(candidate.title, candidate.source))
+            positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
+    texts = [c.text for c in candidates]
+    index = NameIndex(names, count=lambda terms: _counts(terms, texts))
+    documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
+    named = named_links(question, texts, documents, scores, index) if names else []
     return vouch_named(scores, link_edges(named, positions), scale)
 
 
@@ -324,23 +333,6 @@ def names_in(
     first = map(titled, search.passing(search.index.chunks_of(named, 1), limits))
     shown = {t.document: t.source or t.title for t in first}
     return [{name: where for name, d in own.items() if (where := shown.get(d))} for own in names]
-
-
-def _named_among(
-    question: str, candidates: Sequence[Titled], scores: Sequence[Any]
-) -> tuple[list[NamedLink], dict[str, list[tuple[int, int]]]]:
-    """Who names whom among candidates, and where each document's chunks are, with their numbers."""
-    names: dict[str, Collection[str]] = {}
-    positions: dict[str, list[tuple[int, int]]] = {}
-    for i, candidate in enumerate(candidates):
-        if candidate.document is not None and (candidate.title or candidate.source):
-            names.setdefault(candidate.document, document_names(candidate.title, candidate.source))
-            positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
-    if not positions:
-        return [], positions
-    index = NameIndex(names, count=lambda terms: _counts(terms, [c.text for c in candidates]))
-    documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
-    return named_links(question, [c.text for c in candidates], documents, scores, index), positions
 
 
 def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int], int]:

@@ -86,7 +86,7 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
 
     Args:
         title: What it calls itself; None or blank for nothing.
-        source: Its path or address.
+        source: Its path or address; of a document without a title perhaps that.
         beginning: How its text begins, where initials are introduced.
 
     Examples:
@@ -105,6 +105,8 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
             if (introduced := next(found, None)) and _are_initials(introduced, bare):
                 names.append(introduced)
     path = PurePath(source.rsplit("://", 1)[-1].replace("\\", "/"))
+    if not title and not path.suffix and any(c.isalpha() for c in path.name):
+        names.append(path.name)  # a title under the key of a source
     if path.suffix and path.stem:
         names.append(path.name)
         if _CODE_STYLE.fullmatch(path.stem) or (not title and " " in path.stem):

@@ -196,12 +196,17 @@ def _parts(path: str, mark: str) -> Iterator[str]:
 
 def header_of(text: str, metadata: Mapping[Any, Any]) -> str:
     """The header of a chunk by its metadata, `MAX_HEADER_TOKENS` at most; empty where they say nothing."""
-    return _header(header_parts(text, _text_under(metadata, TITLE_KEY), _known_path(metadata)[1]))
+    return _header(header_parts(text, title_of(metadata), _known_path(metadata)[1]))
 
 
 @lru_cache(maxsize=8_192)  # chunks of a section have the same
 def _header(parts: tuple[str, ...]) -> str:
     return fitted_header(parts, MAX_HEADER_TOKENS, get_counter("bert"))
+
+
+def title_of(metadata: Mapping[Any, Any]) -> str | None:
+    """The title of a document by its metadata: that of its loader, or of LlamaIndex's ``TitleExtractor``."""
+    return _text_under(metadata, TITLE_KEY) or _text_under(metadata, "document_title")
 
 
 def page_of(metadata: Mapping[Any, Any]) -> str:

@@ -7,8 +7,11 @@ import pytest
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
+from sage_core.text.links import document_names
 from sage_langchain import SageCompressor
+from sage_langchain.compressor import titled as langchain_titled
 from sage_llamaindex import SageNodePostprocessor, SageRetriever
+from sage_llamaindex._neighbors import titled as llamaindex_titled
 from tests.fakes.searched import Documents, Nodes, Passage
 
 QUESTION = "who owned the petrel"
@@ -112,3 +115,20 @@ def test_who_names_a_document_vouches_for_it(ranked: Any) -> None:
     assert vouched[BORN] > without[BORN] and vouched[RULES[0].text] == pytest.approx(
         without[RULES[0].text], rel=0.01
     )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"title": "Mara Holt"},
+        {"document_title": "Mara Holt", "file_name": "7.pdf"},
+        {"source": "Mara Holt"},
+        {"source": "people/Mara Holt.md"},
+    ],
+)
+def test_metadata_that_name_a_document(metadata: dict[str, str]) -> None:
+    for about in (
+        llamaindex_titled(TextNode(text="Born.", metadata=metadata)),
+        langchain_titled(Document("Born.", metadata=metadata)),
+    ):
+        assert "mara holt" in document_names(about.title, about.source)
