@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from email.message import EmailMessage, MIMEPart
+from email.message import Message
 from typing import NamedTuple
 
 from sage_core.errors import InputError
@@ -240,10 +240,12 @@ class _ShortFields(email.policy.EmailPolicy):
 
 
 def read_email(data: bytes, *, name: str = "the file") -> Parsed:
-    """Text and subject of a message: who wrote it to whom and when, then what it says; no attachments.
+    """Text and subject of a message: who wrote it to whom and when, then what it says, and what it forwards.
 
-    The messages of a mailbox (``.mbox``) stand one after the other, each below its subject. Those that cannot
-    be read are left out, and a warning counts them.
+    All texts that are shown come in their order; of two forms of one text the plain one, unless it is a stub;
+    of an invitation its lines. Names of attached files stand below. The messages of a mailbox (``.mbox``)
+    and of a digest stand one after the other, each below its subject. Messages that cannot be read are left
+    out of a mailbox, and a warning counts them.
 
     Raises:
         InputError: For a message that cannot be read, and a mailbox that has no other.
@@ -251,65 +253,102 @@ def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     """
     heads = list(_MBOX_START.finditer(data)) if data.startswith(b"From ") else []
     if not heads:
-        return _read_message(data, name)
-    text = ""
-    headings: list[Heading] = []
+        return _with_headings([message := _message(data, name)], _subject(message))
+    texts: list[str] = []
     unreadable: list[InputError] = []
     for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(data)], strict=True):
         try:
-            message = _read_message(data[head.end() : stop].replace(b"\n>From ", b"\nFrom "), name)
+            texts.append(_message(data[head.end() : stop].replace(b"\n>From ", b"\nFrom "), name))
         except InputError as error:
             unreadable.append(error)
-            continue
-        headings += [h._replace(start=h.start + len(text), end=h.end + len(text)) for h in message.headings]
-        text += message.text + "\n"
-    if len(unreadable) == len(heads):
+    if not texts:
         raise unreadable[0]
     if unreadable:
         left_out = f"{len(unreadable)} of {len(heads)} messages cannot be read and are left out"
         logger.warning("%s: %s; the first: %s", name, left_out, unreadable[0])
-    return Parsed(text, None, (), headings)
+    return _with_headings(texts, None)
 
 
 # A line that begins a message of a mailbox: "From mara@example.org Tue Mar  4 08:12:01 2025".
 _MBOX_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From \S[^\n]*\d\d:\d\d[^\n]*\d{4}[^\n]*\n")
+_SUBJECT = "\x1e# "  # a heading of ours, not of a message's own text
+_SHOWN = re.compile(r"(?im)^(SUMMARY|DTSTART|DTEND|LOCATION|DESCRIPTION)[^:\n]*:(.*)")
+_STUB = 0.5  # of the words of the HTML
 
 
-def _read_message(data: bytes, name: str) -> Parsed:
+def _subject(message: str) -> str | None:
+    first = message.partition("\n")[0]
+    return first.removeprefix(_SUBJECT) if first.startswith(_SUBJECT) else None
+
+
+def _with_headings(messages: Sequence[str], title: str | None) -> Parsed:
+    text, headings = "", list[Heading]()
+    for number, piece in enumerate(re.split(f"(?m)^{_SUBJECT[0]}", "\n".join(messages))):
+        if number:
+            found = find_headings(piece.partition("\n")[0], "markdown")
+            headings += [h._replace(start=h.start + len(text), end=h.end + len(text)) for h in found]
+        text += piece
+    return Parsed(text, title, (), headings)
+
+
+def _message(data: bytes, name: str) -> str:
     try:
-        message = email.message_from_bytes(data, policy=_ShortFields())
-        subject = " ".join(str(message["Subject"] or "").split())
-        fields = [
-            f"{field}: {' '.join(str(value).split())}"
-            for field in ("From", "To", "Cc", "Date")
-            if (value := message[field])
-        ]
-        part = message.get_body(("plain", "html")) if isinstance(message, EmailMessage) else None
-        body = _content(part) if part is not None else ""
-        html = part is not None and part.get_content_type() == "text/html"
+        text = _message_text(email.message_from_bytes(data, policy=_ShortFields()), name)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{name} is not a readable message: {error}") from error
-    if html and body.strip():
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _message_text(message: Message, name: str) -> str:
+    subject = " ".join(str(message["Subject"] or "").split())
+    fields = [
+        f"{field}: {' '.join(str(value).split())}"
+        for field in ("From", "To", "Cc", "Date")
+        if (value := message[field])
+    ]
+    files = [file for part in message.walk() if (file := part.get_filename())]
+    attached = f"Attached: {', '.join(files)}" if files else ""
+    head = f"{_SUBJECT}{subject}" if subject else ""
+    return "\n\n".join(filter(None, (head, "\n".join(fields), _shown(message, name), attached)))
+
+
+def _shown(part: Message, name: str) -> str:
+    """The text that a part of a message shows."""
+    kind = part.get_content_type()
+    if part.is_multipart():
+        children = [child for child in part.get_payload() if isinstance(child, Message)]
+        if kind == "message/rfc822":
+            return "\n".join(_message_text(child, name) for child in children)
+        texts = [(child.get_content_type(), _shown(child, name)) for child in children]
+        if kind == "multipart/alternative":
+            forms = [text for form, text in texts if form != "text/calendar" and text]
+            longest = max(forms, key=lambda text: len(text.split()), default="")
+            plain = forms[0] if forms and len(forms[0].split()) > _STUB * len(longest.split()) else longest
+            return "\n\n".join(filter(None, [plain, *(t for form, t in texts if form == "text/calendar")]))
+        return "\n\n".join(text for _, text in texts if text)
+    if part.get_content_maintype() != "text" or part.get_content_disposition() == "attachment":
+        return ""
+    data = part.get_payload(decode=True)
+    text = _decoded(data if isinstance(data, bytes) else b"", part.get_content_charset())
+    text = text.replace("\r\n", "\n").strip()
+    if kind == "text/html" and text:
         from sage_app.documents.html import read_html
 
-        body = read_html(body, name=name).text
-    head = f"# {subject}" if subject else ""
-    text = "\n\n".join(filter(None, (head, "\n".join(fields), body.replace("\r\n", "\n").strip())))
-    text = text.encode("utf-8", "replace").decode("utf-8") + "\n"
-    headings = find_headings(text, "markdown")
-    return Parsed(text, subject or None, (), headings[:1] if subject else ())
+        return read_html(text, name=name).text
+    if kind == "text/calendar":  # its lines are folded
+        shown = _SHOWN.findall(re.sub(r"\n[ \t]|\\(?=[\\,;])", "", text))
+        text = "\n".join(f"{field.title()}: {said}" for field, said in shown)
+    return text
 
 
-def _content(part: MIMEPart) -> str:
-    """The text of a part; UTF-8 or Windows-1252 if it does not say its character set, or one that is none."""
-    if part.get_content_charset("us-ascii") != "us-ascii":
-        with contextlib.suppress(
-            LookupError, ValueError
-        ):  # an unknown set, or "base64", which is no set of text
-            return str(part.get_content())
-    data = part.get_payload(decode=True)
-    assert isinstance(data, bytes)  # for a part that is not multipart
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+def _decoded(data: bytes, charset: str | None) -> str:
+    """Text as UTF-8, if it is that or says nothing else; a byte that no set explains costs one character."""
+    latin = charset in ("iso-8859-1", "us-ascii", None)  # what calls itself so is Windows-1252
+    names = ["cp1252" if latin else charset, "utf-8"]
+    if not data.isascii() or latin:  # signs of seven bits may stand for other scripts
+        names.reverse()
+    for encoding in names[:-1] if charset == "utf-8" or latin else names:
+        with contextlib.suppress(LookupError, ValueError):  # an unknown set, or one of no text
+            return data.decode(str(encoding))
+    text = data.decode("utf-8", "surrogateescape")
+    return re.sub("[\udc80-\udcff]", lambda m: bytes([ord(m[0]) - 0xDC00]).decode("cp1252", "replace"), text)

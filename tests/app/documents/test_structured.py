@@ -1,6 +1,7 @@
 """CSV, JSON, notebooks, mail and code as documents."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,55 @@ def test_a_message_of_html() -> None:
     data = b"Subject: Hi\nContent-Type: text/html\n\n<p>It <b>leaves</b> at seven.</p><script>no</script>"
     text = parse_document("a.eml", data).text
     assert "at seven." in text and "<" not in text and "no" not in text.split()
+
+
+PARTS = 'Subject: Hi\nContent-Type: multipart/%s; boundary="B"\n\n--B\n%s\n--B--\n'
+HTML = "Content-Type: text/html\n\n<p>The ferry leaves at seven and the mill turns all day long.</p>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "expected"),
+    [
+        ("alternative", ["\nThe ferry leaves at seven and the mill turns.", HTML], "mill turns."),
+        ("alternative", ["\nOpen it in a browser.", HTML], "all day long."),
+        ("alternative", ["\n ", HTML], "all day long."),
+        ("mixed", ["\nOne.", "Content-Type: image/png\n\nx", "\nTwo."], "One.\n\nTwo."),
+        (
+            "mixed",
+            ["\nOne.", "Content-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n1,2"],
+            "One.\n\nAttached: a.csv",
+        ),
+        (
+            "mixed",
+            ["\nSee below.", "Content-Type: message/rfc822\n\nFrom: b@c\nSubject: Boat\n\nIt is red."],
+            "See below.\n\n# Boat\n\nFrom: b@c\n\nIt is red.",
+        ),
+        ("digest", ["\nSubject: A\n\n# One.", "\nSubject: B\n\nTwo."], "# A\n\n# One.\n\n# B\n\nTwo."),
+        (
+            "alternative",
+            ["\nYou are invited.", "Content-Type: text/calendar\n\nSUMMARY:Dredging\\,\n  all day\nUID:1"],
+            "You are invited.\n\nSummary: Dredging, all day",
+        ),
+    ],
+)
+def test_the_parts_of_a_message_that_are_shown(kind: str, parts: list[str], expected: str) -> None:
+    read = read_email((PARTS % (kind, "\n--B\n".join(parts))).encode())
+    assert read.text.strip().endswith(expected)
+    assert [h.text for h in read.headings] == re.findall("(?m)^# (Hi|A|B|Boat)$", read.text)
+
+
+@pytest.mark.parametrize(
+    ("charset", "body", "expected"),
+    [
+        ("gb2312", "Die Führung; 你好".encode(), "Führung; 你好"),
+        ("iso-8859-1", b"30 \x80", "30 €"),
+        ("utf-8", "Führung ".encode() + b"betr\xe4gt", "Führung beträgt"),
+        ("koi8-r", "Паром".encode("koi8-r"), "Паром"),
+    ],
+)
+def test_a_false_character_set_costs_no_more_than_its_signs(charset: str, body: bytes, expected: str) -> None:
+    head = f"Subject: Hi\nContent-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: 8bit\n\n"
+    assert expected in read_email(head.encode() + body).text
 
 
 def test_code_has_no_headings() -> None:
