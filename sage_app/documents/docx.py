@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import zipfile
 from collections.abc import Callable
 from html import unescape
+from typing import Any
 
 from sage_app.documents.html import HtmlPage, read_html
 from sage_core.errors import InputError, MissingExtraError
+
+logger = logging.getLogger(__name__)
 
 # Reading takes 4 s and 75 MB of memory for each MB of XML. Any part may hold it, whatever its name says;
 # pictures are not read.
@@ -19,14 +23,26 @@ _MEDIA = ("word/media/", "word/embeddings/", "word/fonts/")
 _TITLE = re.compile(rb"<dc:title[^<>]*>([^<>]{1,1000})</dc:title>")
 _STYLES = "p[style-name='Title'] => h1.title:fresh\np[style-name='Subtitle'] => p:fresh"
 _STYLED_TITLE = re.compile(r'<h1 class="title">(.{1,2000}?)</h1>')
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+# What the converter leaves out, or shows though Word does not.
+_OTHER = re.compile(rb"<(?:m:oMath|w:(?:ruby|fldSimple|customXml|vanish|d?strike))\b")
+_JOINED = {
+    "f": "({0})/({1})",
+    "sSup": "{0}^{1}",
+    "sSub": "{0}_{1}",
+    "sSubSup": "{0}_{1}^{2}",
+    "rad": "√({1})",
+}
+_TICKS = {True: "☒", False: "☐"}
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
 def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
     """Text, title and headings of a Word file.
 
-    Headings, lists and tables become Markdown, as for HTML; footnotes stand at the end. Headers, footers,
-    comments and what is marked as deleted are left out.
+    Headings, lists and tables become Markdown, as for HTML; formulas and ticks are signs; footnotes stand at
+    the end. Headers, footers, comments, hidden text and what is deleted or struck out are left out.
 
     Raises:
         InputError: For a damaged or encrypted file.
@@ -43,7 +59,7 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
     try:
         title = _title(data, name)
         converted = mammoth.convert_to_html(
-            io.BytesIO(data),
+            io.BytesIO(_prepared(data)),
             style_map=_STYLES,
             convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
         )
@@ -53,11 +69,62 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
         raise InputError(
             f"{name} is not a readable Word file: {str(error) or type(error).__name__}"
         ) from error
-    page = read_html(converted.value, name=name, whole=True)
+    for message in {m.message for m in converted.messages if "was ignored" in m.message}:
+        logger.warning("%s: %s", name, message)
+    markup = re.sub(
+        '<input type="checkbox"( checked="checked")? */>', lambda m: _TICKS[bool(m[1])], converted.value
+    )
+    page = read_html(markup, name=name, whole=True)
     # Other headings may be of level 1, too.
     if not title and (styled := _STYLED_TITLE.search(converted.value)):
         title = read_html(styled[1], whole=True).text
     return page._replace(title=title or page.title)
+
+
+def _prepared(data: bytes) -> bytes:
+    """The file with formulas, reading aids and fields as plain text, and without what Word does not show."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist() if not name.startswith(_MEDIA)}
+        if not any(_OTHER.search(part) for part in parts.values()):
+            return data
+        with zipfile.ZipFile(out, "w") as packed:
+            for name, part in parts.items():
+                packed.writestr(name, _plain(part) if _OTHER.search(part) else part)
+    return out.getvalue()
+
+
+def _plain(part: bytes) -> bytes:
+    from lxml import etree
+
+    root = etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True))
+    hidden = [f"{_WORD}{tag}" for tag in ("vanish", "strike", "dstrike")]
+    for mark in [m for m in root.iter(*hidden) if m.get(f"{_WORD}val") not in ("0", "false", "off")]:
+        run = mark.getparent().getparent()
+        if run is not None and run.tag == f"{_WORD}r" and run.getparent() is not None:
+            run.getparent().remove(run)
+    for element in list(root.iter(f"{_MATH}oMath", f"{_WORD}ruby")):
+        if element.tag == f"{_WORD}ruby":
+            base, aid = ("".join(e.itertext()) for e in map(element.find, (_WORD + "rubyBase", _WORD + "rt")))
+            text = f"{base}({aid})"
+        else:
+            text = _formula(element)
+        element.clear()
+        element.tag = f"{_WORD}t" if element.getparent().tag == f"{_WORD}r" else f"{_WORD}r"
+        shown = element if element.tag == f"{_WORD}t" else etree.SubElement(element, f"{_WORD}t")
+        shown.text = text
+        shown.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    etree.strip_tags(root, f"{_WORD}fldSimple", f"{_WORD}customXml", f"{_MATH}oMathPara")
+    return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+
+
+def _formula(element: Any) -> str:
+    """A formula in one line."""
+    name = element.tag.removeprefix(_MATH)
+    parts = [_formula(child) for child in element if not child.tag.endswith("Pr")]
+    if name in _JOINED and len(parts) >= _JOINED[name].count("{"):
+        return _JOINED[name].format(*parts)
+    return "".join([(element.text or "") if name == "t" else "", *parts])
 
 
 def check_archive(archive: zipfile.ZipFile, name: str, is_media: Callable[[str], bool]) -> None:

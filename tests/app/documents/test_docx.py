@@ -86,6 +86,32 @@ def test_a_word_file_keeps_its_structure(tmp_path: Path) -> None:
         assert document.text[heading.start : heading.end].endswith(heading.text)
 
 
+MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+RUN = "<w:r><w:rPr>%s</w:rPr><w:t>%s</w:t></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        (RUN % ('<w:strike w:val="true"/>', "30 ") + RUN % ("", "45"), "45"),
+        (RUN % ("<w:vanish/>", "Secret.") + RUN % ('<w:vanish w:val="0"/>', "Shown."), "Shown."),
+        ('<w:fldSimple w:instr="NAME"><w:r><w:t>Mara</w:t></w:r></w:fldSimple>', "Mara"),
+        (
+            "<w:r><w:ruby><w:rt><w:r><w:t>aid</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>base</w:t></w:r></w:rubyBase>"
+            "</w:ruby></w:r>",
+            "base(aid)",
+        ),
+        (
+            f"<m:oMath {MATH}><m:r><m:t>E=</m:t></m:r><m:sSup><m:e><m:r><m:t>c</m:t></m:r></m:e><m:sup><m:r>"
+            "<m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>",
+            "E=c^2",
+        ),
+    ],
+)
+def test_what_is_shown_is_there_and_nothing_else(runs: str, text: str) -> None:
+    assert read_docx(word_file(f"<w:p>{runs}</w:p>")).text == text
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -144,7 +144,7 @@ def leaves_nothing_open(some: Callable[[int], None], calls: int) -> None:
     def pool() -> int:
         return threading.active_count() - other_threads()
 
-    some(100)
+    some(30)
     gc.collect()
     files, threads, memory, pooled = open_files(), other_threads(), resident_kib(), pool()
     some(calls)
