@@ -115,7 +115,7 @@ def _plain(part: bytes) -> bytes:
         shown.text = text
         shown.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     etree.strip_tags(root, f"{_WORD}fldSimple", f"{_WORD}customXml", f"{_MATH}oMathPara")
-    return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
 
 
 def _formula(element: Any) -> str:

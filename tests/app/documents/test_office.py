@@ -36,6 +36,61 @@ def test_a_spreadsheet_is_a_table_for_each_sheet() -> None:
     assert "Hemp \\| 12 mm" in document.text and "2024-05-01 |" in document.text
 
 
+@pytest.mark.parametrize(
+    ("value", "form", "shown"),
+    [
+        (0.0475, "0.00%", "4.75%"),
+        (1234.5, "[$£-809]#,##0.00;[Red]-[$£-809]#,##0.00", "£1,234.50"),
+        (-3, '0" kg"', "-3 kg"),
+        (7, "00000", "00007"),
+        (2.50, "0.##", "2.5"),
+        (4.0, "General", "4"),
+        (datetime.timedelta(hours=36), "[h]:mm", "36:00"),
+        (datetime.date(2024, 5, 1), "dd.mm.yyyy", "2024-05-01"),
+    ],
+)
+def test_a_value_is_as_its_sheet_shows_it(value: object, form: str, shown: str) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.append(["name", value])
+    book.active["B1"].number_format = form
+    assert parse_document("a.xlsx", saved(book)).text.endswith(f"| name | {shown} |\n| --- | --- |")
+
+
+def test_merged_cells_are_filled_and_what_is_hidden_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    sheet = book.active
+    rows = [["Fees of 2025", None, None], ["Zone", "Boat", "Fee"], ["Inner", "small", 5], [None, "large", 9]]
+    for row in [*rows, ["Secret", "x", 1], [], ["Skipper", "Age"], ["Mara", 44]]:
+        sheet.append(row)
+    sheet.merge_cells("A1:C1")
+    sheet.merge_cells("A3:A4")
+    sheet.row_dimensions[5].hidden = True
+    book.create_sheet("Salaries").append(["Ann", 9000])
+    book["Salaries"].sheet_state = "hidden"
+    text = parse_document("a.xlsx", saved(book)).text
+    assert text == (
+        "## Sheet\n\nFees of 2025\n\n| Zone | Boat | Fee |\n| --- | --- | --- |\n| Inner | small | 5 |\n"
+        "| Inner | large | 9 |\n\n| Skipper | Age |\n| --- | --- |\n| Mara | 44 |"
+    )
+    assert "2 parts hidden" in caplog.text
+
+
+def test_a_chart_is_a_table_and_a_hidden_slide_is_left_out() -> None:
+    pptx = pytest.importorskip("pptx")
+    from pptx.chart.data import CategoryChartData
+
+    show, data = pptx.Presentation(), CategoryChartData()
+    data.categories = ["Cod", "Herring"]
+    data.add_series("Tonnes", (41, 7.5))
+    for hidden in (False, True):
+        slide = show.slides.add_slide(show.slide_layouts[6])
+        slide.shapes.add_chart(51, 0, 0, 9, 9, data)
+        if hidden:
+            slide._element.set("show", "0")
+    text = parse_document("a.pptx", saved(show)).text
+    assert text.count("Slide") == 1 and "| Cod | 41 |\n| Herring | 7.5 |" in text
+
+
 def test_slides_stand_under_their_titles_with_tables_and_notes() -> None:
     pptx = pytest.importorskip("pptx")
     show = pptx.Presentation()
