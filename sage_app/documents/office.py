@@ -125,8 +125,8 @@ def _shown(cell: Any) -> str:
     text = f"{abs(value) * (100 if '%' in clean else 1):{',' if grouped else ''}.{places}f}"
     if (found[1] or "").endswith("#"):
         text = text.rstrip("0").rstrip(".")
-    width = found[0].partition(".")[0].count("0") + (places + 1 if places else 0)
-    text = text if grouped else text.zfill(width)
+    whole, point, rest = text.partition(".")
+    text = f"{whole.zfill(found[0].partition('.')[0].count('0'))}{point}{rest}"
     return f"{'-' if value < 0 else ''}{clean[: found.start()]}{text}{clean[found.end() :]}".strip()
 
 

@@ -38,11 +38,13 @@ _LONGEST_FIELD = 20_000  # characters of a header: 500 addresses; its parser tak
 
 def read_csv(text: str) -> str:
     """Comma-, semicolon- or tab-separated values as a Markdown table; a text of one column as it stands."""
-    first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
-    delimiter = max(_DELIMITERS, key=first.count)
+    said = re.match("\ufeff?sep=(.)\r?\n", text)  # Excel's
+    body = text[said.end() :] if said else text
+    first = next((line for line in body.lstrip("\ufeff").splitlines() if line.strip()), "")
+    delimiter = said[1] if said else max(_DELIMITERS, key=first.count)
     try:
         rows = [
-            row for row in csv.reader(io.StringIO(text.lstrip("\ufeff")), delimiter=delimiter) if any(row)
+            row for row in csv.reader(io.StringIO(body.lstrip("\ufeff")), delimiter=delimiter) if any(row)
         ]
     except csv.Error:  # a field of more than 128 KB, a line break in a bare field
         return text
@@ -216,19 +218,23 @@ def read_notebook(text: str, *, name: str = "the file") -> str:
     """The cells of a Jupyter notebook as Markdown, code in fences, no outputs; InputError for other files."""
     try:
         notebook = json.loads(text)
-        cells = list(_cells(notebook))
+        about = notebook.get("metadata") or {}
+        names = (about.get("language_info", {}).get("name"), about.get("kernelspec", {}).get("language"))
+        cells = list(_cells(notebook, str(next(filter(None, names), "python"))))
     except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
         raise InputError(f"{name} is not a readable notebook: {error}") from error
     return "\n\n".join(cells) + "\n" if cells else ""
 
 
-def _cells(notebook: dict[str, list[dict[str, object]]]) -> Iterator[str]:
+def _cells(notebook: dict[str, list[dict[str, object]]], language: str) -> Iterator[str]:
     for cell in notebook["cells"]:
         source = cell["source"]
         content = "".join(map(str, source)) if isinstance(source, list) else str(source)
         if not content.strip():
             continue
-        yield f"```python\n{content.strip()}\n```" if cell["cell_type"] == "code" else content.strip()
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
+        code = f"{fence}{language.lower()}\n{content.strip()}\n{fence}"
+        yield code if cell["cell_type"] == "code" else content.strip()
 
 
 class _ShortFields(email.policy.EmailPolicy):

@@ -21,6 +21,7 @@ def test_values_are_a_table_with_named_columns(delimiter: str) -> None:
     document = parse_document("a.csv", source.encode())
     assert document.text == "| Farm | 5 kg |\n|---|---|\n| Alba \\| old | 29.00 |\n"
     assert document.kind == "csv" and not document.headings
+    assert parse_document("a.csv", f"sep={delimiter}\r\n{source}".encode()).text == document.text
 
 
 def test_one_column_is_text_as_it_stands() -> None:
@@ -44,6 +45,10 @@ def test_a_notebook_is_its_cells() -> None:
     document = parse_document("a.ipynb", json.dumps({"cells": cells}).encode())
     assert document.text == "# Tides\nThey turn.\n\n```python\nx = 1\n```\n"
     assert document.title == "Tides"
+    about = {"language_info": {"name": "R"}}
+    cells = [{"cell_type": "code", "source": "s <- '```'"}]
+    document = parse_document("a.ipynb", json.dumps({"cells": cells, "metadata": about}).encode())
+    assert document.text == "````r\ns <- '```'\n````\n"
 
 
 @pytest.mark.parametrize("data", [b"{}", b"[1]", b"{", b'{"cells": [{"source": 1}]}', b'"x"'])
