@@ -379,7 +379,7 @@ def choose_reader(experiment: Experiment, asked: Asked) -> Iterator[Reader]:
         local = LocalReader(asked.model, critic=ExtractiveAnswerer())
         yield readers.Reader(readers.LOCAL, local, judge=judge)
     elif kind == "extractive":
-        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(), judge=judge)
+        yield readers.Reader(readers.EXTRACTIVE, readers.ExtractiveReader(), judge=judge)
     elif kind == "none":
         yield readers.Reader(readers.NO_ANSWERER, readers.NoReader())
     else:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sage_app.answers import ExtractiveAnswerer
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
@@ -15,7 +14,7 @@ from sage_eval.experiment import QUESTIONS, Experiment, Row, load_experiment
 from sage_eval.measurements import measurement
 from sage_eval.metrics.registry import Scorer, of_retrieval
 from sage_eval.plan import DEVELOPMENT, EmbeddingAccess, MethodMaker, Plan, RunOptions, choose_data
-from sage_eval.readers import EXTRACTIVE, NO_ANSWERER, Reader
+from sage_eval.readers import EXTRACTIVE, NO_ANSWERER, ExtractiveReader, Reader
 from sage_eval.records import Dataset
 from sage_eval.results import Results, read_results
 from sage_eval.run_folder import PRICES, RunFolder, configuration
@@ -100,7 +99,7 @@ def run_experiment(
 
     found = load_experiment(experiment) if isinstance(experiment, str) else experiment
     embedder = embedder if embedder is not None else MiniLMEmbedder()
-    who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveAnswerer())
+    who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveReader())
     planned = plan(found, who, embedder, options if options is not None else RunOptions())
     execute(planned, progress=progress)
     write_report(planned.folder)

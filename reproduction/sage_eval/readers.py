@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sage_app.answers import Answerer, LLMAnswerer
+from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_app.answers.extractive import Sentence, sentences_of, share, weights_among
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Message
-from sage_core.llm.prompting import delimiter, quote_block
+from sage_core.llm.prompting import delimiter, option_letter, phrases_for, quote_block
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.keywords import question_words
 
 LLM = "llm"
 EXTRACTIVE = "extractive"
@@ -58,6 +61,38 @@ class Reader:
         """A JSON-ready form."""
         found: dict[str, object] = {"kind": self.kind, "label": self.answerer.label, "server": self.server}
         return found if self.judge is None else {**found, "judge": self.judge.name}
+
+
+# Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
+_LEAST_OPTION = 0.6
+
+
+class ExtractiveReader(ExtractiveAnswerer):
+    """`ExtractiveAnswerer`, which of options chooses the one that the passages speak for."""
+
+    def generate(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None, **more: Any
+    ) -> tuple[str, TokenUsage]:
+        """See `ExtractiveAnswerer.generate`."""
+        if options:
+            return self._choose(question, sentences_of(context), options), NO_USAGE
+        return super().generate(question, context, **more)
+
+    def _choose(self, question: str, sentences: Sequence[Sentence], options: Sequence[str]) -> str:
+        """The option whose words stand together with the question's in one sentence; the first on a tie."""
+        query = question_words(question)
+        best, best_match, quote = -1, 0.0, ""
+        for position, option in enumerate(options):
+            own = weights_among(question_words(option) - query, sentences)
+            shared = weights_among(query, sentences)
+            for sentence in (s for s in sentences if not s.heading):
+                share_of_option = share(own, sentence.words)
+                match = share_of_option * (1 + share(shared, sentence.words))
+                if match > best_match + 1e-12:
+                    best, best_match, quote = position, match, sentence.text
+        if best < 0 or best_match < _LEAST_OPTION:
+            return phrases_for(question).no_answer
+        return f"{option_letter(best)}. {options[best]} (the documents say: “{quote}”)"
 
 
 PAPER_CRITIC_SYSTEM = """\

@@ -11,14 +11,12 @@ from typing import Any
 from sage_app.answers.answerers import Capabilities
 from sage_core._checks import checked_options
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import is_abstention, option_letter, phrases_for, shows_passages
+from sage_core.llm.prompting import is_abstention, phrases_for, shows_passages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.keywords import question_words, says_something, stems
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.passages import idf_weights
 
-# Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
-_LEAST_OPTION = 0.6
 _SHOWN_PASSAGES = 3
 _FILE_MARKS = re.compile(r"(?m)^[ \t]*(?:>[> ]*|#{1,6} |\|?(?:[ \t]*:?-{3,}:?[ \t]*\|)+[ \t-]*$)|`+")
 _MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
@@ -99,18 +97,17 @@ class ExtractiveAnswerer:
         places: Sequence[str] | None = None,
         relevance: Sequence[float] | None = None,
     ) -> tuple[str, TokenUsage]:
-        """The passages; of options, the one that the passages speak for; no LLM call.
+        """The passages; no LLM call.
 
         Args:
             question: The question.
             context: Texts of the passages, best first.
-            options: Of a multiple-choice question.
+            options: Of a multiple-choice question; whoever reads chooses.
             places: Where each passage is from, see `sage_app.pipeline.results.Retrieval.places`.
             relevance: How likely each passage bears on the question, by the ranking; None if unknown.
         """
-        options, sentences = checked_options(options), sentences_of(context)
-        if options:
-            return self._choose(question, sentences, options), NO_USAGE
+        checked_options(options)
+        sentences = sentences_of(context)
         if not any(text.strip() for text in context):
             return phrases_for(question).no_answer, NO_USAGE
         weights = weights_among(question_words(question), sentences)
@@ -160,22 +157,6 @@ class ExtractiveAnswerer:
     ) -> tuple[Verdict, TokenUsage]:
         """`judge` in a thread, for it computes."""
         return await asyncio.to_thread(self.judge, question, context, answer, **asked)
-
-    def _choose(self, question: str, sentences: Sequence[Sentence], options: Sequence[str]) -> str:
-        """The option whose words stand together with the question's in one sentence; the first on a tie."""
-        query = question_words(question)
-        best, best_match, quote = -1, 0.0, ""
-        for position, option in enumerate(options):
-            own = weights_among(question_words(option) - query, sentences)
-            shared = weights_among(query, sentences)
-            for sentence in (s for s in sentences if not s.heading):
-                share_of_option = share(own, sentence.words)
-                match = share_of_option * (1 + share(shared, sentence.words))
-                if match > best_match + 1e-12:
-                    best, best_match, quote = position, match, sentence.text
-        if best < 0 or best_match < _LEAST_OPTION:
-            return phrases_for(question).no_answer
-        return f"{option_letter(best)}. {options[best]} (the documents say: “{quote}”)"
 
 
 def _best_first(relevance: Sequence[float]) -> list[int]:

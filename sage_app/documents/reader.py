@@ -16,7 +16,6 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from sage_app.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, source_of
 from sage_app.documents.structured import Parsed, read_csv, read_json, read_notebook, read_rst
@@ -45,7 +44,6 @@ _MAX_FILE_BYTES = 500_000_000
 _MAX_BYTES: dict[Kind, int] = dict.fromkeys(
     ("html", "csv", "json", "notebook", "rst", "email", "rtf"), 200_000_000
 )
-_PLACES, _PLACE_BYTES = 16, 4096  # looked at beyond the head
 _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
 _NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
@@ -122,8 +120,6 @@ def read_bytes(path: Path, *, encoding: str | None = None) -> bytes:
             if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_FILE_BYTES)):
                 size = f"{status.st_size:,} bytes, over {limit // 1_000_000:,} MB"
                 raise UnopenedError(f"{shortened(path)} has {size}: split it")
-            if may_be_binary and (hole := _hole(file, status.st_size)):
-                return hole
             return head + file.read() if len(head) == _SNIFF_BYTES else head
     except FileNotFoundError:
         raise UnopenedError(f"no such file: {shortened(path)}") from None
@@ -144,17 +140,6 @@ def _open_at_once(path: str, flags: int) -> int:
 def _is_marked(head: bytes) -> bool:
     """Whether the beginning of a file gives its encoding away; that of UTF-16 may end within a pair."""
     return _marked_encoding(head) is not None or _marked_encoding(head[:-2]) is not None
-
-
-def _hole(file: BinaryIO, size: int) -> bytes:
-    """A place beyond the head that holds nothing but NUL, as in sparse files; empty where none is seen."""
-    for place in range(_SNIFF_BYTES, size, max(size // _PLACES, _SNIFF_BYTES)):
-        file.seek(place)
-        part = file.read(_PLACE_BYTES)
-        if part and not part.strip(b"\0"):
-            return part
-    file.seek(_SNIFF_BYTES)
-    return b""
 
 
 def _kind_of_bytes(path: Path, data: bytes) -> Kind:

@@ -206,7 +206,6 @@ class Workbench:
 
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """A text, cut with these settings."""
-        from sage_app.playground.page import segmenter_code
         from sage_app.rendering.html.markup import join
         from sage_app.rendering.html.views import segmentation_parts
         from sage_core.segmentation import Segmenter
@@ -233,13 +232,12 @@ class Workbench:
             "html": join(segmentation_parts(view, None)),
             "max_tokens": segmenter.max_tokens,
             "min_tokens": segmenter.min_tokens,
-            "code": segmenter_code(settings),
+            "code": json.dumps({"segmenter": settings}, indent=2),
         }
 
     def search(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The candidates of a question, with their scores and the cut."""
         from sage_app.pipeline.sage import Sage
-        from sage_app.playground.page import sage_code
         from sage_app.rendering.html.markup import join
         from sage_app.rendering.html.report import retrieval_parts
 
@@ -254,7 +252,7 @@ class Workbench:
         return {
             "summary": f"{found.selection.cut} of {len(found.candidates)} kept: {found.selection.reason}",
             "html": join(retrieval_parts(found, found.selection)),
-            "code": sage_code(question, self.store.location, settings),
+            "code": json.dumps(settings.to_dict(), indent=2, ensure_ascii=False),
         }
 
     def _offered(self) -> list[str]:
@@ -274,6 +272,15 @@ class Workbench:
         if settings.candidates > _MOST_CANDIDATES:
             raise InputError(f"candidates is a whole number from 1 to {_MOST_CANDIDATES}")
         return settings
+
+
+@cache
+def _file(name: str) -> str:
+    """A file of the page, as text; ``app.css`` begins with the style of the reports."""
+    from sage_app.rendering.html.style import page_css
+
+    own = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return page_css() + own if name == "app.css" else own
 
 
 def _models() -> list[str]:
@@ -321,10 +328,8 @@ def make_app(
     from starlette.responses import Response
     from starlette.routing import Mount, Route
 
-    from sage_app.playground.page import file
-
     def fixed(request: Request, name: str, kind: str) -> Response:
-        return Response(file(name), media_type=kind)
+        return Response(_file(name), media_type=kind)
 
     endpoints = _JsonEndpoint(seconds, workers)
     files = {"app.js": "text/javascript", "app.css": "text/css", "icon.svg": "image/svg+xml"}

@@ -235,13 +235,6 @@ def test_it_asks_for_more_where_words_are_missing() -> None:
     assert verdict.score < 9 and verdict.adjust == 1 and "long" in verdict.reason
 
 
-def test_it_chooses_an_option() -> None:
-    answer, _ = EXTRACTIVE.generate("Who was the engineer?", CHUNKS, options=["Ann Lee", "Mara Holt", "Jo"])
-    assert answer.startswith("B. Mara Holt (the documents say: “It was built in 1932")
-    nothing, _ = EXTRACTIVE.generate("Who was the pope?", CHUNKS, options=["Urban", "Leo"])
-    assert nothing == NO_ANSWER
-
-
 @given(st.text(max_size=80), st.lists(st.text(max_size=120), max_size=5))
 def test_whatever_the_texts_it_shows_them_or_says_there_is_nothing(question: str, context: list[str]) -> None:
     answer, usage = EXTRACTIVE.generate(question, context)

@@ -161,8 +161,6 @@ def test_a_sparse_file_is_binary_and_not_read(tmp_path: Path, suffix: str, size:
     with path.open("wb") as out:
         out.write(file(suffix, 70_000)[: 2**16])
         out.truncate(size)
-    if size <= reader._MAX_BYTES.get(KINDS[suffix], reader._MAX_FILE_BYTES):
-        assert len(read_bytes(path)) <= 4096
     with pytest.raises(InputError, match=r"binary|over [25]00 MB"):
         read_document(path)
 

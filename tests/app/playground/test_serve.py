@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from starlette.testclient import TestClient
 from sage_app import Sage, SageConfig
 from sage_app.cli.local_server import listen_locally
 from sage_app.cli.main import run
+from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
 from sage_core import FeedbackConfig, SelectionConfig
 from sage_core.errors import InputError
@@ -223,11 +223,7 @@ def test_it_says_what_there_is(client: TestClient) -> None:
     assert text == {"name": "ferry.md", "text": FERRY}
 
 
-def test_a_text_is_cut_as_the_segmenter_does_and_the_code_says_how(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "guide.md").write_text(FERRY)
-    monkeypatch.chdir(tmp_path)
+def test_a_text_is_cut_as_the_segmenter_does_and_the_settings_say_how(client: TestClient) -> None:
     for settings in (
         {},
         {"target_tokens": 20, "min_tokens": 0},
@@ -235,12 +231,9 @@ def test_a_text_is_cut_as_the_segmenter_does_and_the_code_says_how(
         {"strategy": "threshold", "max_tokens": 450, "target_tokens": 60, "model": "pair"},
     ):
         found = asked(client, "segment", {"text": FERRY, "settings": settings})
-        exec(found["code"], {})
-        chunks = ast.literal_eval(capsys.readouterr().out)
+        chunks = SageSettings.from_dict(json.loads(found["code"])).make_segmenter().segment(FERRY)
         assert found["summary"].startswith(f"{len(chunks)} chunk")
-        assert [f"chunk {i + 1}<" in found["html"] for i in range(len(chunks) + 1)] == [True] * len(
-            chunks
-        ) + [False]
+        assert f"chunk {len(chunks)}<" in found["html"] and f"chunk {len(chunks) + 1}<" not in found["html"]
 
 
 @pytest.mark.parametrize(
@@ -257,9 +250,7 @@ def test_any_text_can_be_cut(client: TestClient, text: str) -> None:
     assert not text.strip() or 'class="chunk' in shown
 
 
-def test_a_question_shows_scores_and_the_cut(
-    client: TestClient, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_shows_scores_and_the_cut(client: TestClient, store: Path) -> None:
     question = "When does the ferry leave Skerrin?"
     settings = {"rule": {"rule": "FixedK", "k": 2}, "candidates": 20}
     found = asked(client, "search", {"question": question, "settings": settings})
@@ -269,11 +260,8 @@ def test_a_question_shows_scores_and_the_cut(
     assert found["summary"].startswith(f"2 of {len(retrieval.candidates)} kept: ")
     for candidate in retrieval.candidates:
         assert candidate.chunk.text.split(".")[0].split("\n")[-1] in found["html"]
-    # The code it shows does the same.
-    monkeypatch.setattr("sage_app.pipeline.sage.named_embedder", lambda name: HashEmbedder())
-    names: dict[str, Any] = {}
-    exec(found["code"], names)
-    assert names["retrieval"].hits == retrieval.hits
+    shown = SageSettings.from_dict(json.loads(found["code"]))
+    assert shown.candidates == 20 and shown.selection == SelectionConfig(rule=FixedK(2))
 
 
 def test_without_a_store_texts_can_be_cut_all_the_same(tmp_path: Path) -> None:
