@@ -267,7 +267,7 @@ def make_questions(
 ) -> None:
     """Have an LLM write a question about each passage of your documents (The Chronicles, section 2)."""
     from sage_app.answers import LLMAnswerer
-    from sage_app.documents import expand, read_document
+    from sage_app.documents import find_documents, read_document
     from sage_eval.datasets import save_dataset
     from sage_eval.question_maker import make_dataset
     from sage_eval.records import EvalDocument
@@ -277,7 +277,8 @@ def make_questions(
     answerer = make_answerer(model, base_url, False, timeout)
     if not isinstance(answerer, LLMAnswerer):
         raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
-    documents = [EvalDocument(str(path), read_document(path).text) for path in expand(paths)]
+    found = find_documents(paths).files.values()
+    documents = [EvalDocument(str(path), read_document(path).text) for path in found]
     made = make_dataset(
         documents, answerer.chat, name=output.name, evidence=cast("Any", evidence), limit=limit, seed=seed
     )

@@ -169,9 +169,8 @@ def test_feedback_without_selection_moves_k_by_one_under_the_papers_policy(serve
 
 def test_an_llm_that_fails_is_an_error_and_a_critic_that_fails_is_not(served):
     method = prepared(served("naive", [Reply(status=500)]))
-    with pytest.raises(LLMError) as caught:
+    with pytest.raises(LLMError):
         method.answer(LIGHTHOUSE)
-    assert caught.value.chunks
     script = lambda request: Reply(status=500) if request.is_critic else "Maren Tolk."  # noqa: E731
     result = prepared(served("sage", script)).answer(LIGHTHOUSE)
     assert (result.answer, result.score, result.stop_reason) == ("Maren Tolk.", None, "critic_failed")

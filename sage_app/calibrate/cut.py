@@ -121,8 +121,6 @@ class Calibrated:
         questions: Number of questions used.
         loss: Mean share of the evidence lost on them.
         tokens: Mean tokens kept of them.
-        tokens_unpromised: Mean tokens of the cheapest cut that loses no more than ``limit`` on these
-            questions, without a promise for others; the difference is what the promise costs.
     """
 
     selection: SelectionConfig
@@ -133,7 +131,6 @@ class Calibrated:
     questions: int
     loss: float
     tokens: float
-    tokens_unpromised: float
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -145,7 +142,6 @@ class Calibrated:
             "questions": self.questions,
             "loss": round(self.loss, 4),
             "tokens": round(self.tokens, 1),
-            "tokens_without_promise": round(self.tokens_unpromised, 1),
         }
 
 
@@ -209,9 +205,6 @@ def calibrate(
     if not n:
         raise InputError("no questions: write some with the evidence that answers them")
     curves = _curves(questions, scale)
-    cheapest = min(
-        (curve.cost(at) for curve in curves if (at := curve.first(loss)) is not None), default=math.nan
-    )
     if confidence is None and len(curves) > 1:
         # The family is chosen by questions that do not calibrate: the mean of a loss has no union bound that
         # is worth having. A third is enough to tell families apart, and leaves the correction small.
@@ -248,7 +241,6 @@ def calibrate(
         n,
         float(curve.losses[:, at].mean()),
         curve.cost(at),
-        min(cheapest, curve.cost(at)),
     )
 
 

@@ -114,8 +114,6 @@ def ask(
         timeout=timeout,
         config=SageConfig(candidates, feedback=feedback, context=not no_context),
     )
-    if not asks_llm(model, base_url, offline):
-        _warn_without_llm(critic)
     show: Callable[..., object] = (
         print_answer if as_json else partial(show_answer, stream=stream, details=details)
     )
@@ -133,14 +131,6 @@ def _next_question() -> str:
     if sys.stdin.isatty():
         cli.console(stderr=True).print("\nNext question (an empty line ends): ", end="")
     return sys.stdin.readline().strip()
-
-
-def _warn_without_llm(critic: str) -> None:
-    """Say what an option that is made for an LLM does if none is asked."""
-    if critic == "auto":
-        cli.complain(
-            "--critic auto: no LLM is asked, so the local judge grades alone (--model or --base-url asks one)"
-        )
 
 
 def show_answer(

@@ -153,7 +153,5 @@ def show(result: Calibrated, output: Path) -> None:
         f"on {counted(result.questions, 'question')}",
         f"{1 - result.loss:.1%} kept, {result.tokens:,.0f} tokens",
     )
-    extra = result.tokens - result.tokens_unpromised
-    table.add_row("the promise costs", f"{extra:,.0f} tokens more than the cheapest cut on these questions")
     cli.console().print(table)
     cli.say(f"settings: {output}")

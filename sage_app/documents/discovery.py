@@ -140,22 +140,6 @@ def find_files(
                 skipped.append(Skipped(str(path), str(error), unopened=True))
 
 
-def expand(paths: Iterable[PathArgument], skipped: list[Skipped] | None = None) -> list[Path]:
-    """The files that ``paths`` name, each once: files as given, folders by `find_files`.
-
-    Args:
-        paths: Files and folders.
-        skipped: See `find_files`. A link into a folder that is read anyway is not among them.
-
-    Raises:
-        InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
-    """
-    found = find_documents(as_paths(paths), strict=skipped is None)
-    if skipped is not None:
-        skipped += found.skipped
-    return list(found.files.values())
-
-
 @dataclass(slots=True)
 class FoundDocuments:
     """What there is to read.
@@ -189,8 +173,6 @@ def find_documents(
     paths: Sequence[Path],
     roots: Sequence[str] | None = None,
     known: Collection[str] = (),
-    *,
-    strict: bool = False,
 ) -> FoundDocuments:
     """The files that paths name, each once: files as given, folders by `find_files`.
 
@@ -198,7 +180,6 @@ def find_documents(
         paths: Files and folders.
         roots: Folders, from `source_of`. A file that lies in none of them, links resolved, is left out.
         known: Sources in a store. A path that does not exist is passed over where one of these lies below.
-        strict: What cannot be opened is an error.
 
     Raises:
         InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
@@ -210,7 +191,7 @@ def find_documents(
         found.scopes.append(scope)
         files: Iterable[Path] = [path] if kind == "file" else []
         if kind == "folder":
-            files = find_files(path, None if strict else left, found.other_types)
+            files = find_files(path, left, found.other_types)
         elif kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         elif kind == "missing" and not any(is_below(source, scope) for source in known):

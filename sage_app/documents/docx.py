@@ -10,7 +10,8 @@ from collections.abc import Callable
 from html import unescape
 from typing import Any
 
-from sage_app.documents.html import HtmlPage, read_html
+from sage_app.documents.html import read_html
+from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ _TICKS = {True: "☒", False: "☐"}
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
-def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
+def read_docx(data: bytes, *, name: str = "the file") -> Parsed:
     """Text, title and headings of a Word file.
 
     Headings, lists and tables become Markdown, as for HTML; formulas and ticks are signs; footnotes stand at

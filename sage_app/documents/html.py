@@ -11,11 +11,12 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sage_app.documents.markdown import BLOCKS, HEADINGS, drop, to_markdown, words
+from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.text.headings import Heading, find_headings
+from sage_core.text.headings import find_headings
 from sage_core.text.lexicon import word_set
 
 if TYPE_CHECKING:
@@ -24,26 +25,6 @@ if TYPE_CHECKING:
 _CHARSET = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.I
 )
-
-
-class HtmlPage(NamedTuple):
-    """What a page says.
-
-    Examples:
-        >>> page = read_html("<title>Ferry</title><h2>Times</h2><p>It leaves at <b>seven</b>.</p>")
-        >>> page.title, page.headings[0].text
-        ('Ferry', 'Times')
-
-    Attributes:
-        text: Its main content as Markdown.
-        title: Its ``<title>``, else its only ``<h1>``, if it has one.
-        headings: The headings in ``text``. One in a ``<section>`` or ``<article>`` stands below the heading
-            of the section around it, whatever its number says.
-    """
-
-    text: str
-    title: str | None
-    headings: list[Heading]
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -60,8 +41,11 @@ def declared_encoding(data: bytes) -> str | None:
     return "cp1252" if codecs.lookup(name).name in {"iso8859-1", "ascii"} else name
 
 
-def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> HtmlPage:
-    """Text, title and headings of a page.
+def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Parsed:
+    """The main content of a page as Markdown, its ``<title>``, else its only ``<h1>``, and its headings.
+
+    A heading in a ``<section>`` or ``<article>`` stands below the heading of the section around it, whatever
+    its number says.
 
     Args:
         markup: The page, or a part of one.
@@ -74,7 +58,7 @@ def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Ht
     """
     root = _parse(markup, name)
     if root is None:
-        return HtmlPage("", None, [])
+        return Parsed("")
     title = next((words(e) for e in root.iter("title") if e.getparent().tag == "head"), "")
     _drop_unseen(root)
     text = to_markdown(root if whole else _content(root))
@@ -85,7 +69,7 @@ def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Ht
     found = [h for h in find_headings(text, "markdown") if text[h.start] == "#"]
     headings = [h._replace(text=text[h.start : h.end].lstrip("#").strip()) for h in found]
     tops = [h for h in headings if h.level == 1]
-    return HtmlPage(text, title or (tops[0].text if len(tops) == 1 else None), headings)
+    return Parsed(text, title or (tops[0].text if len(tops) == 1 else None), headings)
 
 
 def _parse(markup: str, name: str) -> _Element | None:

@@ -78,7 +78,7 @@ def read_isolated(kind: Kind, data: bytes, *, name: str) -> Parsed:
     if "error" in reply:
         raise InputError(reply["error"])
     headings = [Heading(*heading) for heading in reply["headings"]]
-    return Parsed(reply["text"], reply["title"], reply["page_starts"], headings)
+    return Parsed(reply["text"], reply["title"], headings, reply["page_starts"])
 
 
 class _Child:
@@ -221,16 +221,14 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
     if kind == "docx":
         from sage_app.documents.docx import read_docx
 
-        page = read_docx(data, name=name)
-    elif kind in ("epub", "odt", "rtf"):
+        return read_docx(data, name=name)
+    if kind in ("epub", "odt", "rtf"):
         from sage_app.documents.pandoc import read_with_pandoc
 
-        page = read_with_pandoc(kind, data, name=name)
-    else:
-        from sage_app.documents.office import read_office
+        return read_with_pandoc(kind, data, name=name)
+    from sage_app.documents.office import read_office
 
-        page = read_office(kind, data, name=name)
-    return Parsed(page.text, page.title, (), page.headings)
+    return read_office(kind, data, name=name)
 
 
 class _Records(logging.Handler):

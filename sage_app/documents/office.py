@@ -12,7 +12,8 @@ from html import escape
 from typing import Any
 
 from sage_app.documents.docx import check_archive
-from sage_app.documents.html import HtmlPage, read_html
+from sage_app.documents.html import read_html
+from sage_app.documents.structured import Parsed
 from sage_core._checks import counted
 from sage_core.errors import InputError
 
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 _MEDIA = re.compile(r"(?i)/media/|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|ttf|otf|woff2?|mp[34])$")
 
 
-def read_office(kind: str, data: bytes, *, name: str = "the file") -> HtmlPage:
+def read_office(kind: str, data: bytes, *, name: str = "the file") -> Parsed:
     """Text, title and headings of an ``xlsx`` or ``pptx`` file.
 
     Formulas count by the values that were saved with them, numbers as they are shown. Merged cells are

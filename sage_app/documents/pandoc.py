@@ -12,7 +12,8 @@ from html import unescape
 from pathlib import Path
 
 from sage_app.documents.docx import check_archive, packed_title
-from sage_app.documents.html import HtmlPage, read_html
+from sage_app.documents.html import read_html
+from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 
 _MEDIA = re.compile(r"(?i)/media/|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|ttf|otf|woff2?|mp[34])$")
@@ -33,7 +34,7 @@ def find_pandoc() -> str | None:
     )
 
 
-def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> HtmlPage:
+def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> Parsed:
     """Text, title and headings of an ``odt``, ``rtf`` or ``epub`` file; what is struck out is left out.
 
     Raises:

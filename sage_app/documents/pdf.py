@@ -118,7 +118,7 @@ def read_pdf(data: bytes, *, name: str = "the file") -> Parsed:
     headings = _headings(text, paragraphs, outline)
     if title is None and headings and all(h.level > headings[0].level for h in headings[1:]):
         title = headings[0].text
-    return Parsed(text, title, starts, headings)
+    return Parsed(text, title, headings, starts)
 
 
 # --- Pages to lines ----------------------------------------------------------------

@@ -28,7 +28,7 @@ from sage_core.text.tokens import without_lone_surrogates
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 10
+READER_VERSION = 11
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -216,8 +216,8 @@ def _storable(read: Parsed) -> Parsed:
     return Parsed(
         clean(read.text),
         None if read.title is None else clean(read.title),
-        read.page_starts,
         [heading._replace(text=clean(heading.text)) for heading in read.headings],
+        read.page_starts,
     )
 
 
@@ -231,8 +231,7 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     if kind == "html":
         from sage_app.documents.html import declared_encoding, read_html
 
-        page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
-        return Parsed(page.text, page.title, (), page.headings)
+        return read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
     text = decode(data, encoding, name=name)
     if kind == "code":
         return Parsed(text)
@@ -243,7 +242,7 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     elif kind == "rst":
         text = read_rst(text)
     headings = find_headings(text, _MARKUPS[kind])
-    return Parsed(text, find_title(text, headings), (), headings)
+    return Parsed(text, find_title(text, headings), headings)
 
 
 def decode(

@@ -22,12 +22,25 @@ logger = logging.getLogger(__name__)
 
 
 class Parsed(NamedTuple):
-    """What was read of a file: see `sage_app.documents.reader.Document`."""
+    """What was read of a file or page.
+
+    Examples:
+        >>> from sage_app.documents import read_html
+        >>> page = read_html("<title>Ferry</title><h2>Times</h2><p>It leaves at <b>seven</b>.</p>")
+        >>> page.title, page.headings[0].text
+        ('Ferry', 'Times')
+
+    Attributes:
+        text: Its text.
+        title: The title that it gives itself, if any.
+        headings: The headings in ``text``.
+        page_starts: For a PDF, where each page starts.
+    """
 
     text: str
     title: str | None = None
-    page_starts: Sequence[int] = ()
     headings: Sequence[Heading] = ()
+    page_starts: Sequence[int] = ()
 
 
 _DELIMITERS = ",;\t|"
@@ -259,7 +272,10 @@ def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     """
     heads = list(_MBOX_START.finditer(data)) if data.startswith(b"From ") else []
     if not heads:
-        return _with_headings([message := _message(data, name)], _subject(message))
+        read = _with_headings([_message(data, name)])
+        return read._replace(
+            title=read.headings[0].text if read.headings and not read.headings[0].start else None
+        )
     texts: list[str] = []
     unreadable: list[InputError] = []
     for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(data)], strict=True):
@@ -272,7 +288,7 @@ def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     if unreadable:
         left_out = f"{len(unreadable)} of {len(heads)} messages cannot be read and are left out"
         logger.warning("%s: %s; the first: %s", name, left_out, unreadable[0])
-    return _with_headings(texts, None)
+    return _with_headings(texts)
 
 
 # A line that begins a message of a mailbox: "From mara@example.org Tue Mar  4 08:12:01 2025".
@@ -282,19 +298,14 @@ _SHOWN = re.compile(r"(?im)^(SUMMARY|DTSTART|DTEND|LOCATION|DESCRIPTION)[^:\n]*:
 _STUB = 0.5  # of the words of the HTML
 
 
-def _subject(message: str) -> str | None:
-    first = message.partition("\n")[0]
-    return first.removeprefix(_SUBJECT) if first.startswith(_SUBJECT) else None
-
-
-def _with_headings(messages: Sequence[str], title: str | None) -> Parsed:
+def _with_headings(messages: Sequence[str]) -> Parsed:
     text, headings = "", list[Heading]()
     for number, piece in enumerate(re.split(f"(?m)^{_SUBJECT[0]}", "\n".join(messages))):
         if number:
             found = find_headings(piece.partition("\n")[0], "markdown")
             headings += [h._replace(start=h.start + len(text), end=h.end + len(text)) for h in found]
         text += piece
-    return Parsed(text, title, (), headings)
+    return Parsed(text, None, headings)
 
 
 def _message(data: bytes, name: str) -> str:

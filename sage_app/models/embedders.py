@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,8 +53,12 @@ def named_embedder(
             f"the embedding model's name is blank: say 'all-MiniLM-L6-v2', a name or folder of "
             f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"
         )
-    elsewhere = base_url or os.environ.get("OPENAI_BASE_URL")  # whose models nobody knows
-    meant = _meant(name, elsewhere is not None)
+    kind, colon, model = name.partition(":")
+    hosted = name.rpartition("/")[2] in _HOSTED
+    # No name on the hub has a colon; on Windows a path may have one, after a letter.
+    meant = likely_typo(name, (DEFAULT_EMBEDDER,))
+    if hosted or (colon and len(kind) > 1 and f"{kind}:" != OPENAI and not Path(name).exists()):
+        meant = f"{OPENAI}{model or name.rpartition('/')[2]}"
     if meant is not None:
         raise InputError(
             f"no embedding model {name!r}: did you mean {meant!r}? There are {DEFAULT_EMBEDDER!r}, any name "
@@ -66,20 +69,6 @@ def named_embedder(
     if name in BUNDLED and device in (None, "cpu"):
         return MiniLMEmbedder()
     return SentenceTransformerEmbedder(name, device=device)
-
-
-def _meant(name: str, elsewhere: bool) -> str | None:
-    """The name that was probably meant; None if this one may be right."""
-    kind, colon, model = name.partition(":")
-    if f"{kind}{colon}" == OPENAI:
-        typo = None if elsewhere else likely_typo(model, _HOSTED)
-        return None if typo is None else f"{OPENAI}{typo}"
-    if name.rpartition("/")[2] in _HOSTED:
-        return f"{OPENAI}{name.rpartition('/')[2]}"
-    # No name on the hub has a colon; on Windows a path may have one, after a letter.
-    if colon and len(kind) > 1 and not Path(name).exists():
-        return f"{OPENAI}{model}"
-    return likely_typo(name, (DEFAULT_EMBEDDER,))
 
 
 def as_vectors(name: str, given: object, dimensions: int) -> NDArray[np.float32]:

@@ -155,10 +155,6 @@ class Sage:
         """The embedding model of chunks and questions."""
         return self._retriever.embedder
 
-    @embedder.setter
-    def embedder(self, value: Embedder) -> None:
-        self._retriever.embedder = value
-
     @property
     def reranker(self) -> Reranker:
         """Scores what the store finds."""
@@ -172,10 +168,6 @@ class Sage:
     def counter(self) -> TokenCounter:
         """Counts tokens for all token figures."""
         return self._retriever.counter
-
-    @counter.setter
-    def counter(self, value: TokenCounter) -> None:
-        self._retriever.counter = value
 
     @property
     def config(self) -> SageConfig:

@@ -149,10 +149,8 @@ class SageSettings:
         """
         path = as_path(path)
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        part = path.with_name(f".{path.name}.part")
         try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror or error}") from error
         return path

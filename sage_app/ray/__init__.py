@@ -42,8 +42,6 @@ from sage_core.paths import PathArgument
 
 # Files handed to an actor at a time.
 _FILES_TOGETHER = 16
-# A document of more characters would make replies of hundreds of megabytes: the starting process does those.
-_TOO_LARGE = 8_000_000
 # How often an actor that died is started again. A file that kills its process must not go on for ever.
 _RESTARTS = 4
 
@@ -58,14 +56,13 @@ class _Item(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What became of a file: skipped, too large to be sent, unchanged (no number of chunks), or chunks.
+    """What became of a file: skipped, unchanged (no number of chunks), or chunks.
 
     The document is what is still to be written; None if the actor has written it.
     """
 
     item: _Item
     skipped: Skipped | None = None
-    large: bool = False
     chunks: int | None = None
     document: NewDocument | None = None
 
@@ -146,10 +143,6 @@ class _RayIngest(Ingest):
                 if new := [r.document for r in results if r.document is not None]:
                     open_store()
                     self.store.put(new)
-                for item in (r.item for r in results if r.large):
-                    open_store()
-                    if document := self.maker.read(item.path, item.source):
-                        self._write(self.maker.segmented([document], {item.source: item.stat}))
                 for result in results:
                     self._note(result)
             if self._fresh and not self.chunks:
@@ -166,7 +159,7 @@ class _RayIngest(Ingest):
             self._skip(result.skipped)
         elif result.chunks is not None:
             self._wrote(item.source, result.chunks)
-        elif not result.large:
+        else:
             self._count_unchanged(item.source, item.stat)
         self._report_progress(item.source)
 
@@ -224,8 +217,8 @@ class _Worker:
             except (InputError, MissingExtraError) as error:
                 done.append(_Result(item, skipped_by(item.source, error)))
                 continue
-            if document is None or len(document.text) > _TOO_LARGE:
-                done.append(_Result(item, large=document is not None))
+            if document is None:
+                done.append(_Result(item))
                 continue
             waiting.append((item, document))
             if sum(len(document.text) for _, document in waiting) >= _BATCH_CHARACTERS:

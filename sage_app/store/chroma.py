@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class ChromaStore(OpenStore):
         self._init_runtime_state()
 
     def _parsed(self, address: str) -> tuple[str, str]:
-        """Address and collection; a user and password in the address become a header."""
+        """Address and collection."""
         try:
             parts = urlsplit(address)
             _ = parts.port  # checked when it is read
@@ -89,11 +89,11 @@ class ChromaStore(OpenStore):
             raise InputError(f"no Chroma server can have that address: {error}") from None
         name = parts.path.strip("/")
         http = parts.scheme in ("http", "https")
-        if not http or not parts.hostname or not name or "/" in name or parts.query:
-            raise InputError("a Chroma server is named as http://host:8000/collection")
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        if not http or not parts.hostname or not name or "/" in name or parts.query or parts.username:
+            raise InputError(
+                "a Chroma server is named as http://host:8000/collection; a token goes into headers or "
+                f"{TOKEN_VARIABLE}"
+            )
         port = parts.port or (443 if parts.scheme == "https" else 8000)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return f"{parts.scheme}://{host}:{port}", name

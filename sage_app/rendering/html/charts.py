@@ -60,7 +60,7 @@ def score_curve_svg(
         *_dots(plot, values, [scores[i] for i in order], selected),
     ]
     what = f"Scores of {len(order)} candidates by rank, {selection.cut} of them kept"
-    return _svg(bottom + _BOTTOM, what, _describe(values, selection, lines[1:]), parts)
+    return _svg(bottom + _BOTTOM, what, _caption(selection), parts)
 
 
 def _svg(height: float, title: str, description: str, parts: Sequence[Markup]) -> Markup:
@@ -167,18 +167,6 @@ def _dots(
         share = f", {value / before:.2f} of the one before" if value and before and before > 0 else ""
         words = f"rank {i + 1}: {score_text(raw[i])}{share}, {'kept' if is_selected else 'dropped'}"
         yield _dot("dot kept" if is_selected else "dot", plot.x(i + 1), plot.at(value), radius, words)
-
-
-def _describe(values: Sequence[float | None], selection: Selection, others: Sequence[tuple[int, str]]) -> str:
-    known = [v for v in values if v is not None]
-    if not known:
-        return _caption(selection)
-    last = known[selection.cut - 1] if 0 < selection.cut <= len(known) else None
-    parts = [f"Best score {score_text(known[0])}", f"least {score_text(known[-1])}"]
-    if last is not None and math.isfinite(last):
-        parts.insert(1, f"last kept {score_text(last)}")
-    compared = [f"{name} would keep {keep}" for keep, name in others]
-    return f"{'; '.join([*parts, *compared])}. {_caption(selection)}."
 
 
 def boundary_curve_svg(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -99,22 +98,10 @@ def check_page_path(path: str | Path) -> Path:
 
 
 def write_page(path: str | Path, page: str) -> Path:
-    """Write a page in one step: whoever reads the file sees the old one or the new one, never a part.
-
-    Returns the path. A link is followed; InputError where the file cannot be written.
-    """
+    """Write a page and return its path; InputError where the file cannot be written."""
     target = check_page_path(path)
     try:
-        real = target.resolve()
-        unfinished = real.with_name(f".report-{secrets.token_hex(6)}.tmp")
-        try:
-            with unfinished.open("x", encoding="utf-8") as file:
-                file.write(page)
-            if real.exists():
-                unfinished.chmod(real.stat().st_mode & 0o777)
-            unfinished.replace(real)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        target.write_text(page, encoding="utf-8")
     except (OSError, RuntimeError) as error:  # a RuntimeError is a loop of links
         raise InputError(f"the report {target} could not be written: {error}") from error
     return target

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_app.documents.discovery import expand, find_files, source_of
+from sage_app.documents.discovery import as_paths, find_documents, find_files, source_of
 from sage_app.documents.reader import digest_of, read_document
 from sage_core.errors import InputError
 
@@ -75,6 +75,10 @@ def test_folders_are_searched_in_order_without_hidden_files(tmp_path: Path) -> N
         write(tmp_path, name, "x")
     found = [p.relative_to(tmp_path).as_posix() for p in find_files(tmp_path)]
     assert found == ["a.TXT", "b.md", "sub/c.html", "sub/deep/f.pdf"]
+
+
+def expand(paths: object) -> list[Path]:
+    return list(find_documents(as_paths(paths)).files.values())  # type: ignore[arg-type]
 
 
 def test_paths_are_expanded_once(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_headings_stand_where_they_say(page: Page) -> None:
 
 
 def test_html_reads_as_a_person_sees_it() -> None:
-    text, title, headings = read_html(
+    text, title, headings, _ = read_html(
         """<!DOCTYPE html><html><head><title> The
         ferry </title><style>p {color: red}</style></head><body><nav>Menu</nav><h1>Sailings</h1>
         <p>One <b>bold</b>
@@ -57,7 +57,7 @@ f()
 
 
 def test_sections_nest_their_headings() -> None:
-    text, _, headings = read_html(
+    text, _, headings, _ = read_html(
         "<article><h1>Plan</h1><section><h1>Spring</h1><section><h1>April</h1><h2>First week</h2></section></section>"
         "<section><h1>Summer</h1></section></article>"
     )
@@ -213,7 +213,7 @@ def test_a_page_without_text_is_empty(markup: str) -> None:
 @given(st.text(alphabet="<>/!-=\"'&;# abhp1lt[\n\x00é", max_size=200))
 def test_any_text_is_some_html(markup: str) -> None:
     try:
-        text, _, headings = read_html(markup)
+        text, _, headings, _ = read_html(markup)
     except InputError:
         return
     text.encode()

@@ -28,7 +28,6 @@ def test_names():
         ("openia:text-embedding-3-small", "openai:text-embedding-3-small"),
         ("text-embedding-3-large", "openai:text-embedding-3-large"),
         ("openai/text-embedding-3-small", "openai:text-embedding-3-small"),
-        ("openai:text-embeding-3-small", "openai:text-embedding-3-small"),
     ],
 )
 def test_a_misspelt_name_says_what_was_meant(name, meant, monkeypatch):

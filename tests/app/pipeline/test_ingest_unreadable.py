@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_app.documents.discovery import as_paths, expand, find_files, source_of
+from sage_app.documents.discovery import as_paths, find_documents, find_files, source_of
 from sage_app.pipeline.ingest import ingest
 from sage_app.store.folder import FolderStore
 from sage_core.errors import InputError, MissingExtraError
@@ -129,7 +129,7 @@ class TestPaths:
         with pytest.raises(InputError):
             FolderStore(wrong)  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("use", [kind_of, lambda path: expand([path])])
+    @pytest.mark.parametrize("use", [kind_of, lambda path: find_documents([path])])
     def test_that_are_too_long_are_told(self, tmp_path: Path, use: Callable[[Path], object]) -> None:
         with pytest.raises(InputError):
             use(tmp_path / ("x" * 300))

@@ -137,7 +137,6 @@ def test_on_a_server_with_a_worker_that_is_killed(
 def test_into_a_folder_with_the_bundled_segmenter(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sage_app.ray._TOO_LARGE", 4_000)
     docs = tmp_path / "docs"
     shutil.copytree(ROOT / "demo" / "documents", docs)
     large = "\n\n".join(f"Line {i} of the log tells what the ferry did." for i in range(200))

@@ -109,7 +109,7 @@ def test_a_store_made_anew_with_another_model_is_noticed(tmp_path: Path) -> None
         theirs.ingest(folder, rebuild=True)
         with pytest.raises(StoreError, match="'other'"):
             mine.retrieve("ferry")
-        mine.embedder = theirs.embedder
+        mine._retriever.embedder = theirs.embedder
         assert mine.retrieve("ferry").candidates
 
 
