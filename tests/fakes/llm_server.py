@@ -16,6 +16,7 @@ the replies of ``embed_first`` in order, if any, and then get vectors, in revers
 import asyncio
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,8 +79,6 @@ class Request:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
-    started: float = 0.0
-    ended: float = 0.0
 
     @property
     def system(self) -> str:
@@ -111,7 +110,6 @@ class Reply:
     error: dict[str, Any] | None = None
     refusal: str | None = None
     raw: str | bytes | None = None
-    content_type: str = "application/json"
     drop: bool = False  # close the connection without a word
     half: bool = False  # close it in the middle of the body, or of the stream
     stream_error: dict[str, Any] | None = None  # an error event in the middle of a stream
@@ -128,7 +126,6 @@ class LLMServer(LoopServer):
     Args:
         script: The replies; see the module.
         latency: Seconds every reply takes.
-        slots: Requests worked on at the same time, as a real server has; None for no limit.
         hold: No reply before so many requests are in flight at the same time.
         embed: From a text to its vector.
         embed_first: Replies to the first requests for embeddings, in the place of vectors.
@@ -139,7 +136,6 @@ class LLMServer(LoopServer):
         script: Script,
         *,
         latency: float = 0.0,
-        slots: int | None = None,
         hold: int = 0,
         embed: Embed | None = None,
         embed_first: Sequence[Reply] = (),
@@ -149,13 +145,9 @@ class LLMServer(LoopServer):
         self._embed = embed
         self._embed_first = list(embed_first)
         self._latency = latency
-        self._slots = asyncio.Semaphore(slots) if slots is not None else None
-        self.slots = slots
         self.requests: list[Request] = []
         self.in_flight = 0
         self.max_in_flight = 0
-        self.most_at_work = 0
-        self._at_work = 0
         self._hold = hold
         self._held = asyncio.Event()
 
@@ -195,18 +187,12 @@ class LLMServer(LoopServer):
         return await self._send(writer, reply)
 
     async def _work(self, request: Request) -> Reply:
-        """Take a slot, take the time, make the reply."""
+        """Wait for the others, take the time, make the reply."""
         if self.in_flight >= self._hold:
             self._held.set()
         await self._held.wait()
-        async with self._slots if self._slots is not None else contextlib.nullcontext():
-            self._at_work += 1
-            self.most_at_work = max(self.most_at_work, self._at_work)
-            request.started = self._loop.time()
-            scripted = self._next(request)
-            await asyncio.sleep(self._latency + scripted.delay)
-            request.ended = self._loop.time()
-            self._at_work -= 1
+        scripted = self._next(request)
+        await asyncio.sleep(self._latency + scripted.delay)
         return scripted
 
     def _next(self, request: Request) -> Reply:
@@ -223,7 +209,7 @@ class LLMServer(LoopServer):
     async def _send(self, writer: asyncio.StreamWriter, reply: Reply) -> bool:
         body = reply.raw if reply.raw is not None else json.dumps(_body(reply))
         body = body if isinstance(body, bytes) else body.encode()
-        headers = {"content-type": reply.content_type, "content-length": str(len(body)), **reply.headers}
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **reply.headers}
         lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write(
             "\r\n".join(lines).encode() + b"\r\n\r\n" + (body[: len(body) // 2] if reply.half else body)
@@ -277,18 +263,16 @@ def _usage(reply: Reply) -> dict[str, Any]:
 def _events(reply: Reply) -> list[str]:
     """The reply word by word, then its end, its usage, and the word that closes a stream."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
-    words = (reply.text or "").split(" ")
-    pieces = [w if i == len(words) - 1 else f"{w} " for i, w in enumerate(words)]
+
+    def choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
     chunks = [
-        {
-            **head,
-            "choices": [{"index": 0, "delta": {"role": "assistant", "content": p}, "finish_reason": None}],
-        }
-        for p in pieces
+        choice({"role": "assistant", "content": p}) for p in re.findall(r"[^ ]* |[^ ]+$|^$", reply.text or "")
     ]
     if reply.stream_error is not None:
         return [json.dumps(c) for c in chunks] + [json.dumps({"error": reply.stream_error})]
-    chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish_reason}]})
+    chunks.append(choice({}, reply.finish_reason))
     if reply.usage is not None:
         chunks.append({**head, "choices": [], **_usage(reply)})
     return [*(json.dumps(c) for c in chunks), "[DONE]"]
