@@ -26,15 +26,6 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize(
-    ("package", "other"), [("sage_llamaindex", "langchain_core"), ("sage_langchain", "llama_index")]
-)
-def test_adapters_load_no_torch_and_not_each_other(package, other):
-    loaded = modules_after(f"import {package}; [getattr({package}, name) for name in {package}.__all__]")
-    assert package in loaded
-    assert not loaded & {"torch", "transformers", "sentence_transformers", "chromadb", other}
-
-
 def test_the_adapter_of_langchain_loads_none_of_its_larger_packages():
     # Before 1.1.3 the text splitters themselves load some of these where they are installed.
     loaded = modules_after("import sage_langchain") - modules_after("import langchain_text_splitters")

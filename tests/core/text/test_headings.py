@@ -166,7 +166,7 @@ def test_hostile_text_takes_linear_time(attack) -> None:
         for markup in ("auto", "rst", "plain"):
             find_headings((attack * size)[:size], markup)  # type: ignore[arg-type]
 
-    assert_linear(run, size=10_000)
+    assert_linear(run, size=4_000)
 
 
 @given(st.text(alphabet="#=-~ \n\t`>|*_1.AaI<![](){}:+\\\r", max_size=200))
