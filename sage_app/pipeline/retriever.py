@@ -48,7 +48,6 @@ from sage_core.ranking import (
 from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
 from sage_core.selection.scales import rank_order
-from sage_core.text.cache import LRUCache
 from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 
@@ -58,8 +57,6 @@ T = TypeVar("T")
 _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
 _THREADS = 32
-# Token counts of chunks kept in memory, some 150 bytes each.
-_MOST_COUNTS = 16_384
 
 
 @dataclass(slots=True)
@@ -108,7 +105,6 @@ class Retriever:
         self.embedder = embedder
         self._reranker = reranker
         self.counter = counter
-        self._tokens: tuple[TokenCounter, LRUCache[int]] = counter, LRUCache(_MOST_COUNTS)
         self.config = config
         self._batcher: MicroBatcher[_Query, _Hits] = MicroBatcher(
             self._search, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
@@ -250,9 +246,9 @@ class Retriever:
             scores = [math.nan if s is None else s for s in vouch_named(vouched, edges, scale)]
             named = _named_by(links, edges, results, scores)
         order = rank_order(scores)
-        tokens = self._token_counts([results[i].chunk.text for i in order])
+        tokens = self.counter.count_many([results[i].chunk.text for i in order])
         places = self._passage_headers(results)
-        place_tokens = self._token_counts(places)
+        place_tokens = self.counter.count_many(places)
         candidates = tuple(
             Candidate(
                 results[i].chunk,
@@ -291,14 +287,6 @@ class Retriever:
             "; also ".join(filter(None, {passage_header(c.header, names.get(c.source)): 0 for c in copies}))
             for copies in places
         ]
-
-    def _token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text: those of earlier questions are remembered."""
-        counter, cache = self._tokens
-        if counter is not self.counter:
-            self._tokens = counter, cache = self.counter, LRUCache(_MOST_COUNTS)
-        counts = cache.get_many(dict.fromkeys(texts), counter.count_many)
-        return [counts[text] for text in texts]
 
     def _texts(self, results: Sequence[Found]) -> tuple[list[str], list[float], list[str]]:
         """Of each candidate its text, what the search says of it, and its text with its header."""

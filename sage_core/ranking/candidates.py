@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -185,8 +185,9 @@ def merge(
     # A search without scores has an order, which says how near each is.
     nearness = scores_or_order([hit.similarity for hit in merged[: len(near)]])
     nearness += [hit.similarity for hit in merged[len(near) :]]
-    found = {i for i, hit in enumerate(merged) if hit.identity in words or hit.id in word_ids}
-    return [merged[i] for i in choose_candidates(nearness, found, links([hit.item for hit in merged]), n)]
+    lifted = vouch(nearness, links([hit.item for hit in merged]), "cosine")
+    best = {i for i in rank_order(lifted)[:n] if nearness[i] is not None}
+    return [hit for i, hit in enumerate(merged) if i in best or hit.identity in words or hit.id in word_ids]
 
 
 def join_named(
@@ -242,29 +243,3 @@ def _falling(score: float | None, near: Sequence[Hit[Any]]) -> float | None:
     """A score that falls along the search's results: of one that lists distances the negative."""
     known = [hit.score for hit in near if hit.score is not None]
     return -score if score is not None and known and known[0] < known[-1] else score
-
-
-def choose_candidates(
-    similarities: Sequence[float | None],
-    by_words: Collection[int],
-    links: Sequence[Links],
-    n: int,
-) -> list[int]:
-    """The ``n`` most similar to the question, neighbors having vouched, and all that have its words.
-
-    Args:
-        similarities: Of the question and each chunk, higher is nearer; None if it is not known.
-        by_words: Positions of the chunks that a keyword search gave.
-        links: Of each chunk, from `sage_core.ranking.link`.
-        n: How many from the vector search.
-
-    Returns:
-        Positions, in the order that they came in.
-
-    Examples:
-        >>> choose_candidates([0.9, 0.5, 0.1], {2}, [Links(), Links(), Links()], 1)
-        [0, 2]
-    """
-    lifted = vouch(similarities, links, "cosine")
-    best = {i for i in rank_order(lifted)[:n] if similarities[i] is not None}
-    return [i for i in range(len(similarities)) if i in best or i in by_words]

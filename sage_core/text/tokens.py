@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.text.cache import LRUCache
 from sage_core.text.language import MIN_WORDS, is_english, sample
 
 if TYPE_CHECKING:
     from sage_core.text.wordpiece import WordPiece
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_REMEMBERED = 200
+_SIZES: LRUCache[int] = LRUCache(16_384)
+"""Sizes of texts of so many characters and more, some 150 bytes each."""
 _TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 
 
@@ -134,15 +138,19 @@ class BertCounter(_Counter):
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Size of each text."""
-        pieces = _wordpiece()
-        return [
-            (pieces.count if in_english(text) else pieces.reading_size)(without_lone_surrogates(text))
-            for text in texts
-        ]
+        # Chunks come again with the next question, sentences of a document do not.
+        again = (text for text in texts if len(text) >= _REMEMBERED)
+        sizes = _SIZES.get_many(again, lambda new: list(map(_size, new)))
+        return [sizes[text] if text in sizes else _size(text) for text in texts]
 
     def foreign_sizes(self, parts: Iterable[str]) -> list[int]:
         """Sizes of parts of a text that is not English, which a part may not show."""
         return list(map(_wordpiece().reading_size, parts))
+
+
+def _size(text: str) -> int:
+    pieces = _wordpiece()
+    return (pieces.count if in_english(text) else pieces.reading_size)(without_lone_surrogates(text))
 
 
 class PieceCounter(_Counter):
