@@ -11,130 +11,75 @@ BOTTLES = "Unopened bottles last a year, opened ones three weeks in the fridge."
 
 # Said by none of the passages: cut out of what denies, limits or supposes it, exchanged, or of another unit.
 FALSE = [
-    ("", "Tom Reed taught Ann Weber to sail in May.", "Ann Weber taught Tom Reed to sail in May."),
-    (
-        "What if I am allergic?",
-        "Do not take Velotan if you are allergic to ibuprofen. Ask your doctor.",
-        "Take Velotan if you are allergic to ibuprofen.",
-    ),
-    (
-        "",
-        "It is not true that the vaccine causes infertility in young women.",
-        "The vaccine causes infertility in young women.",
-    ),
-    (
-        "",
-        "Photography is allowed in all rooms except the print cabinet.",
-        "Photography is allowed in all rooms.",
-    ),
-    (
-        "",
-        "The main pump of the station failed. Twice the operator had been warned.",
-        "The main pump of the station failed twice.",
-    ),
-    (
-        "",
-        "Never open the valve under pressure of more than two bar.",
-        "Open the valve under pressure of more than two bar.",
-    ),
-    (
-        "",
-        "If delivery is late by more than 10 days, the Buyer may cancel the order.",
-        "The Buyer may cancel the order.",
-    ),
-    (
-        "",
-        "Whether the filter removes lead from tap water is being tested.",
-        "The filter removes lead from tap water.",
-    ),
-    (
-        "",
-        "Had the council approved the plan, the bridge would stand today.",
-        "The council approved the plan.",
-    ),
-    ("", "The court rejected the claim that the firm hid the report.", "The firm hid the report."),
-    (
-        "",
-        "Brown wrote wrongly that the castle was burned by the Swedes.",
-        "The castle was burned by the Swedes.",
-    ),
-    (
-        "",
-        "Unopened bottles last a year, opened ones three weeks in the fridge.",
-        "Opened bottles last a year.",
-    ),
-    (
-        "Are dogs allowed?",
-        "4.2 Pets need the written consent of the Landlord. Consent for one cat has been given with this agreement. Dogs are not allowed because of the shared stairs.",
-        "Yes, dogs are allowed with the written consent of the Landlord.",
-    ),
-    ("", "The launch was moved from 4 November to 2 December.", "The launch was moved to 4 November."),
-    ("", "The risk is larger in women than in men.", "The risk is larger in men than in women."),
-    ("", "It rained on fewer than ten days in May.", "It rained on more than ten days in May."),
-    (
-        "",
-        "Leave is carried over only with the consent of the manager.",
-        "Leave is carried over automatically.",
-    ),
-    ("", "Denning accused Lindqvist of theft.", "Denning was accused of theft by Lindqvist."),
-    ("", "The dose is 0.5 µg a day.", "The dose is 0.5 mg a day."),
-    ("", "The ticket costs US$50.", "The ticket costs A$50."),
-    ("", "It takes 3/4 of an hour to walk there.", "It takes 3 or 4 hours to walk there."),
-    ("", "The rent is 900 euros per month.", "The rent is 900 euros per year."),
-    ("", "The deposit is 1,250 euros.", "The deposit is not 1,250 euros."),
-    ("", "The limit is 5 mg.", "The limit is not 5 mg."),
-    ("", "Version 2.10 supports proxies.", "Version 2.1 supports proxies."),
-]
+    ("Tom Reed taught Ann Weber to sail in May.", "Ann Weber taught Tom Reed to sail in May."),
+    ("Do not take Velotan if you are allergic to ibuprofen. Ask your doctor.",
+     "Take Velotan if you are allergic to ibuprofen.", "What if I am allergic?"),
+    ("It is not true that the vaccine causes infertility in young women.",
+     "The vaccine causes infertility in young women."),
+    ("Photography is allowed in all rooms except the print cabinet.", "Photography is allowed in all rooms."),
+    ("The main pump of the station failed. Twice the operator had been warned.",
+     "The main pump of the station failed twice."),
+    ("Never open the valve under pressure of more than two bar.",
+     "Open the valve under pressure of more than two bar."),
+    ("If delivery is late by more than 10 days, the Buyer may cancel the order.",
+     "The Buyer may cancel the order."),
+    ("Whether the filter removes lead from tap water is being tested.",
+     "The filter removes lead from tap water."),
+    ("Had the council approved the plan, the bridge would stand today.", "The council approved the plan."),
+    ("The court rejected the claim that the firm hid the report.", "The firm hid the report."),
+    ("Brown wrote wrongly that the castle was burned by the Swedes.", "The castle was burned by the Swedes."),
+    ("Unopened bottles last a year, opened ones three weeks in the fridge.", "Opened bottles last a year."),
+    ("4.2 Pets need the written consent of the Landlord. Consent for one cat has been given with this agreement. Dogs are not allowed because of the shared stairs.",
+     "Yes, dogs are allowed with the written consent of the Landlord.", "Are dogs allowed?"),
+    ("The launch was moved from 4 November to 2 December.", "The launch was moved to 4 November."),
+    ("The risk is larger in women than in men.", "The risk is larger in men than in women."),
+    ("It rained on fewer than ten days in May.", "It rained on more than ten days in May."),
+    ("Leave is carried over only with the consent of the manager.", "Leave is carried over automatically."),
+    ("Denning accused Lindqvist of theft.", "Denning was accused of theft by Lindqvist."),
+    ("The dose is 0.5 µg a day.", "The dose is 0.5 mg a day."),
+    ("The ticket costs US$50.", "The ticket costs A$50."),
+    ("It takes 3/4 of an hour to walk there.", "It takes 3 or 4 hours to walk there."),
+    ("The rent is 900 euros per month.", "The rent is 900 euros per year."),
+    ("The deposit is 1,250 euros.", "The deposit is not 1,250 euros."),
+    ("The limit is 5 mg.", "The limit is not 5 mg."),
+    ("Version 2.10 supports proxies.", "Version 2.1 supports proxies."),
+]  # fmt: skip
 # Said by the passage, perhaps in other words or numbers written otherwise.
 TRUE = [
-    ("", "1.234,56 euros are due in May.", "1,234.56 euros are due in May."),
-    ("", "The town has 12.500 inhabitants.", "The town has 12,500 inhabitants."),
-    ("", "The town has 12 500 inhabitants.", "The town has 12,500 inhabitants."),
-    ("", "The soup costs 5,50 €.", "The soup costs €5.50."),
-    ("", "It opened on 3.5.1911.", "It opened on 3 May 1911."),
-    ("", "It opened on 1911-05-03.", "It opened on 3 May 1911."),
-    (
-        "",
-        "Unopened bottles last a year, opened ones three weeks in the fridge.",
-        "Opened bottles last three weeks in the fridge.",
-    ),
-    (
-        "",
-        "Unopened bottles last a year, opened ones three weeks in the fridge.",
-        "Unopened bottles last a year.",
-    ),
-    ("", "One ticket costs €12.50.", "Two tickets cost €25.00."),
-    (
-        "",
-        "The ferry does not run between November 1 and March 15.",
-        "There is no ferry from November 1 to March 15.",
-    ),
-    ("", "Nobody has been permanently stationed there since 2001.", "The station has been empty since 2001."),
-    ("", "The ferry leaves at seven and takes 40 minutes.", "The ferry takes 40 minutes."),
-    (
-        "",
-        "The museum was founded in 1887 by Clara Voss. It holds 4,300 paintings.",
-        "Clara Voss founded the museum in 1887.",
-    ),
-    (
-        "Who built?",
-        "The bridge was built by the town in 1932, not by that firm from Dorn. It has eight lanes.",
-        "The bridge was built by the town in 1932.",
-    ),
-    ("", "The ferry leaves at seven. Dogs are not allowed.", "The ferry leaves at seven."),
-    ("", "The room is -5 °C cold.", "The room is −5 °C cold."),
-]
+    ("1.234,56 euros are due in May.", "1,234.56 euros are due in May."),
+    ("The town has 12.500 inhabitants.", "The town has 12,500 inhabitants."),
+    ("The town has 12 500 inhabitants.", "The town has 12,500 inhabitants."),
+    ("The soup costs 5,50 €.", "The soup costs €5.50."),
+    ("It opened on 3.5.1911.", "It opened on 3 May 1911."),
+    ("It opened on 1911-05-03.", "It opened on 3 May 1911."),
+    ("Unopened bottles last a year, opened ones three weeks in the fridge.",
+     "Opened bottles last three weeks in the fridge."),
+    ("Unopened bottles last a year, opened ones three weeks in the fridge.", "Unopened bottles last a year."),
+    ("One ticket costs €12.50.", "Two tickets cost €25.00."),
+    ("The ferry does not run between November 1 and March 15.",
+     "There is no ferry from November 1 to March 15."),
+    ("Nobody has been permanently stationed there since 2001.", "The station has been empty since 2001."),
+    ("The ferry leaves at seven and takes 40 minutes.", "The ferry takes 40 minutes."),
+    ("The museum was founded in 1887 by Clara Voss. It holds 4,300 paintings.",
+     "Clara Voss founded the museum in 1887."),
+    ("The bridge was built by the town in 1932, not by that firm from Dorn. It has eight lanes.",
+     "The bridge was built by the town in 1932.", "Who built?"),
+    ("The ferry leaves at seven. Dogs are not allowed.", "The ferry leaves at seven."),
+    ("The room is -5 °C cold.", "The room is −5 °C cold."),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("question", "passage", "answer"), FALSE)
-def test_what_the_passages_do_not_say_is_not_accepted(question: str, passage: str, answer: str) -> None:
-    verdict = check(question, [passage], answer)
+@pytest.mark.parametrize("row", FALSE, ids=range(len(FALSE)))
+def test_what_the_passages_do_not_say_is_not_accepted(row: tuple[str, ...]) -> None:
+    passage, answer, *question = row
+    verdict = check("".join(question), [passage], answer)
     assert not verdict.accepted and "word for word" not in verdict.marks[-1].reason
 
 
-@pytest.mark.parametrize(("question", "passage", "answer"), TRUE)
-def test_what_they_say_is_not_contradicted(question: str, passage: str, answer: str) -> None:
-    verdict = check(question, [passage], answer)
+@pytest.mark.parametrize("row", TRUE, ids=range(len(TRUE)))
+def test_what_they_say_is_not_contradicted(row: tuple[str, ...]) -> None:
+    passage, answer, *question = row
+    verdict = check("".join(question), [passage], answer)
     assert not verdict.vetoed_by and not any(mark.refuted for mark in verdict.marks)
 
 

@@ -23,10 +23,8 @@ WRONG = [
     ("How much is refunded for meals a day?", "65 euros"),
     ("Within how many days are receipts handed in?", "Within 30 days."),
     ("What is the rent?", "The rent is 1,520 euros a month."),
-    (
-        "With what notice may the lease be terminated?",
-        "Either party may terminate the lease with six months' notice.",
-    ),
+    ("With what notice may the lease be terminated?",
+     "Either party may terminate the lease with six months' notice."),
     ("Do lockers need a coin?", "Yes, the lockers need a coin."),
     ("Do lockers need a coin?", "Yes, you will need a coin for the lockers."),
     ("How many ports does the X2 Mini have?", "The X2 Mini has 8 ports."),
@@ -36,20 +34,16 @@ WRONG = [
     ("How deep are the peas sown?", "The peas are sown five centimetres deep."),
     ("How fast are priority tickets answered?", "Priority tickets are answered within four hours."),
     ("How fast are tickets answered?", "Tickets are answered within 4 days."),
-    (
-        "When was the mill built, and by whom?",
-        "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire.",
-    ),
-]
+    ("When was the mill built, and by whom?",
+     "The mill was built in 1764 by the Hansen family. It was closed in 1941 after a fire."),
+]  # fmt: skip
 RIGHT = [
     ("How much is refunded for meals a day?", "Meals are refunded up to 45 euros a day."),
     ("How much is refunded for meals a day?", "45 euros"),
     ("How much is refunded for meals a day?", "Up to €45 per day."),
     ("What is the rent?", "The rent is 1,250 euros a month, due on the first working day."),
-    (
-        "With what notice may the lease be terminated?",
-        "The lease can be terminated by either party with six weeks' notice.",
-    ),
+    ("With what notice may the lease be terminated?",
+     "The lease can be terminated by either party with six weeks' notice."),
     ("Who was elected treasurer?", "Tom Okafor was elected treasurer."),
     ("Who was elected treasurer?", "Tom Okafor"),
     ("Who will write to the insurers?", "Ruth Lindqvist will write to the insurers by Friday."),
@@ -60,10 +54,8 @@ RIGHT = [
     ("How many ports does the X2 Mini have?", "The X2 Mini has 4 ports."),
     ("What does the X2 Pro cost?", "The X2 Pro costs 129 €."),
     ("What does the X2 Pro cost?", "129 €"),
-    (
-        "Does the X2 Mini support power over Ethernet?",
-        "No, the X2 Mini does not support power over Ethernet.",
-    ),
+    ("Does the X2 Mini support power over Ethernet?",
+     "No, the X2 Mini does not support power over Ethernet."),
     ("When are rehearsals?", "Rehearsals are held every Tuesday at 19:30 in the parish hall."),
     ("When are rehearsals?", "Rehearsals are on Tuesdays at 7:30 pm."),
     ("When is the spring concert?", "The spring concert is on April 12."),
@@ -78,11 +70,9 @@ RIGHT = [
     ("When was the mill closed?", "It was closed in 1931."),
     ("How fast are priority tickets answered?", "Priority tickets are answered within 30 minutes."),
     ("Who is the contact?", "The contact is Dana Whitfield."),
-    (
-        "When was the mill built, and by whom?",
-        "The mill was built in 1764 by the Hansen family [9]. It was closed in 1931 after a fire [9].",
-    ),
-]
+    ("When was the mill built, and by whom?",
+     "The mill was built in 1764 by the Hansen family [9]. It was closed in 1931 after a fire [9]."),
+]  # fmt: skip
 
 # A critic that approves everything has these accepted: "unsure" is all that the check says.
 UNSURE = [
@@ -91,7 +81,7 @@ UNSURE = [
     ("When was the mill closed?", "The mill was closed in 1988."),
     ("Who was elected treasurer?", "Ines Calder was elected as the treasurer at the meeting."),
     ("Does the X2 Mini support power over Ethernet?", "Yes, the X2 Mini supports power over Ethernet."),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("question", "answer"), WRONG)
