@@ -287,10 +287,15 @@ def test_a_caller_who_asks_for_so_many_gets_so_many(k: int, long: Searched) -> N
 
 def test_passages_that_touch_are_one(long: Searched) -> None:
     many = SelectionConfig(min_context_tokens=450)
-    sent = SageNodePostprocessor(selection=many).postprocess_nodes(in_list(long), query_str=MOORED)
-    places = sorted((n.node.metadata["node_id"], n.node.start_char_idx, n.node.end_char_idx) for n in sent)
-    for (node, _, end), (other, start, _) in pairwise(places):
-        assert node != other or LONG[end:start].strip()
+    nodes = SageNodePostprocessor(selection=many).postprocess_nodes(in_list(long), query_str=MOORED)
+    documents = LangChainRetriever.from_vectorstore(long.store, selection=many).invoke(MOORED)
+    for sent in (
+        [(n.node.metadata["node_id"], n.node.start_char_idx, n.text) for n in nodes],
+        [(d.metadata["node_id"], d.metadata["start_index"], d.page_content) for d in documents],
+    ):
+        assert len(sent) > 2
+        for (node, start, text), (other, after, _) in pairwise(sorted(sent)):
+            assert node != other or LONG[start + len(text) : after].strip()
 
 
 def test_a_passage_is_safe_behind_us(long: Searched) -> None:
