@@ -1,4 +1,4 @@
-"""Sentences longer than the limit: cut after a comma, else at white space, else anywhere."""
+"""Sentences longer than the limit: cut between records, after a comma, else at white space, else anywhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from sage_core.text.tokens import TokenCounter
 CHARS_PER_TOKEN = 32
 """So many characters count as one token at least: an unknown token may hide any number of them."""
 
-_SPACE = re.compile(r"\s+")
-_CLAUSE_ENDS = frozenset(",;:)—–，；、،")
-_CJK_CLAUSE_END = re.compile("[，；、：]")
-_WORD_END = "\u200b"  # zero width space
+_LINE_STARTS = re.compile(r"\n\s*(\S)")
+# Where a long text is cut, the best first: between records, between cells, after clauses, after those of
+# scripts without spaces and values of data, at white space.
+_BREAKS = (
+    re.compile(r"\s*\n\s*"),
+    re.compile(r"(?<=\|)\s+"),
+    re.compile(r"(?<=[,;:)—–，；、،])\s+"),
+    re.compile(r'(?<=[，；、：])|(?<=[]}"\d],)(?=["\[{])'),
+    re.compile(r"\s+"),
+    re.compile("(?<=\u200b)"),  # where words end in scripts that write no spaces (Khmer)
+)
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 _SLACK = 0.9  # pieces aim at this share of the limit, so that few turn out too long
 _MOST_MARKS = 16  # accents and joiners looked through before a cut inside a character is accepted
@@ -84,13 +91,18 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
     """``piece`` cut near the given shares of its length."""
     length = piece.end - piece.start
     reach = max(1, int(length * shares[0] / 4))
+    starts = _LINE_STARTS.findall(text, piece.start, piece.end)
+    are_records = bool(starts) and sum(map(str.islower, starts)) <= len(starts) / 4  # prose is small
+    breaks = _BREAKS if are_records else _BREAKS[1:]
     result: list[Span] = []
     start = piece.start
     for share in shares:
         target = piece.start + int(length * share)
         if start + 1 > target or target >= piece.end:
             continue
-        cut = _best_break(text, start, max(start + 1, target - reach), target, min(piece.end, target + reach))
+        low = start + 1 if are_records else max(start + 1, target - reach)
+        high = min(piece.end, target + reach)
+        cut = _best_break(text, breaks, start, low, target, high)
         left = trim(text, Span(start, cut))
         if left.end > left.start and cut < piece.end:
             result.append(left)
@@ -102,35 +114,23 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
     return [span for span in result if span.end > span.start]
 
 
-def _best_break(text: str, start: int, low: int, target: int, high: int) -> int:
-    """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``.
+def _best_break(
+    text: str, breaks: Sequence[re.Pattern[str]], start: int, low: int, target: int, high: int
+) -> int:
+    """A place in ``low..high`` to cut: of the first kind of ``breaks`` there, the nearest to ``target``.
 
     Where there is none, the last space after ``start``; a word is cut in two only where it fills the piece.
     """
-    spaces = [match.start() for match in _SPACE.finditer(text, low, high)]
-    clauses = [at for at in spaces if text[at - 1] in _CLAUSE_ENDS]
-    if not clauses and not text.isascii():
-        clauses = [match.end() for match in _CJK_CLAUSE_END.finditer(text, low, high)]
-    breaks = clauses or spaces
-    if breaks:
-        return min(breaks, key=lambda at: abs(at - target))
+    for pattern in breaks:
+        if places := [match.start() for match in pattern.finditer(text, low, high)]:
+            return min(places, key=lambda at: abs(at - target))
     # No space near the target: rather a short piece than a word in two.
     earlier = text.rfind(" ", start, low)
     if earlier > start:
         return earlier
-    if not text.isascii():  # where words end in scripts that write no spaces (Khmer)
-        unseen = text.rfind(_WORD_END, low, target)
-        if unseen > low:
-            return unseen + 1
-    cut = target
-    while cut > low and cut > target - _MOST_MARKS and _joined(text[cut - 1], text[cut]):
-        cut -= 1
-    if not _joined(text[cut - 1], text[cut]):
-        return cut
-    cut = target
-    while cut < high - 1 and cut < target + _MOST_MARKS and _joined(text[cut - 1], text[cut]):
-        cut += 1
-    return cut if not _joined(text[cut - 1], text[cut]) else target
+    near = range(max(low, target - _MOST_MARKS), min(high, target + _MOST_MARKS))
+    free = (at for at in near if not _joined(text[at - 1], text[at]))
+    return min(free, key=lambda at: abs(at - target), default=target)
 
 
 def _joined(before: str, after: str) -> bool:

@@ -72,6 +72,28 @@ def test_blocks_that_fit_stay_whole(strategy) -> None:
         assert any(block in chunk for chunk in chunks), block
 
 
+@pytest.mark.parametrize(
+    ("text", "border"),
+    [
+        (
+            "\n".join(f"2025-05-03 10:00:{i:02},123 INFO [w{i}] Request {i} took {i} ms" for i in range(60)),
+            "\n",
+        ),
+        ("\n".join(f"Person {i}, {i} Quay Street, Aldby" for i in range(60)), "\n"),
+        ("\n".join(f"The boat number {i} went over the bar at dawn" for i in range(60)), "\n"),
+        ("| " + " | ".join(f"Column number {i}, with a long name" for i in range(60)) + " |", "|"),
+        ("[" + ",".join(f'{{"number":{i},"name":"the boat {i}"}}' for i in range(60)) + "]", ","),
+        ("the boat that went\nover the bar at dawn, all alone, and\nwas not seen " * 40 + "again.", ","),
+    ],
+    ids=["log", "contacts", "verses", "row", "values", "wrapped"],
+)
+def test_what_has_no_sentences_is_cut_where_it_pauses(text: str, border: str) -> None:
+    spans = Segmenter(ConstantModel(0.9), max_tokens=60).segment(text)
+    assert len(spans) > 3
+    for span in spans[:-1]:
+        assert border in (text[span.end - 1], text[span.end])
+
+
 def test_a_block_that_does_not_fit_is_cut_between_its_lines() -> None:
     rows = "\n".join(f"| item {n} | {n * 3} |" for n in range(40))
     text = f"Prices follow.\n\n{rows}\n\nThat is all."
