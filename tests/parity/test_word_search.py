@@ -95,6 +95,20 @@ def test_the_question_is_embedded_once(store: Any, awaited: bool) -> None:
     assert store.model.questions == 1
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("store", ["index over Chroma", "Chroma, cosine"], indirect=True)
+def test_a_collection_of_more_than_sqlite_takes_in_one_call(store: Any) -> None:
+    nodes = isinstance(store, Nodes)
+    collection = store.index.vector_store.client if nodes else store.store._collection
+    embed = store.model.get_query_embedding if nodes else store.model.embed_query
+    vector = embed("mill")
+    for begin in range(0, 33_000, 3_000):
+        ids = [f"more{i}" for i in range(begin, begin + 3_000)]
+        collection.add(ids, [vector] * 3_000, [{"title": "k0"}] * 3_000, [f"Mill {key}." for key in ids])
+    assert PART in candidates(store)
+    assert "Mill more32999." in candidates(store, "the green pump, and more32999")
+
+
 @pytest.mark.parametrize("make", [Nodes, Documents])
 def test_headers_are_searched(make: Any) -> None:
     store = make([*PASSAGES[:80], Passage("It fits.", "Seal XK-200/7b")])

@@ -138,6 +138,30 @@ def test_a_word_index_finds_by_words_and_by_nothing_else() -> None:
     assert index.search("the of and", 5) == index.search('" OR *', 5) == index.search("", 5) == []
 
 
+def test_a_question_scores_no_more_rows_than_a_limit_the_rarest_words_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {str(i): "ferry " * (i < 4) + "boats " * (4 <= i < 6) + "mill" for i in range(10)}
+    index, _ = index_of(texts)
+    monkeypatch.setattr(words_module, "COMMON_LEAST", 5)
+    assert set(index.search("the boat, the ferry or the mill?", 9)) == set("012345")
+    monkeypatch.setattr(words_module, "_MOST_SCORED", 5)
+    assert set(index.search("the boat, the ferry or the mill?", 9)) == set("45")
+    assert set(index.search("ferry", 9)) == set("0123")
+
+
+def test_plurals_and_numbers_of_parts_are_found_as_they_are_written() -> None:
+    texts = {
+        "a": "Seal XK-200/7b fits.",
+        "b": "It has 200 parts, XK and 7b.",
+        "c": "Two countries.",
+        "d": "XK2007b",
+    }
+    index, _ = index_of(texts)
+    assert index.search("Which country?", 9) == ["c"] and index.search("countries", 9) == ["c"]
+    assert set(index.search("What fits XK-200/7b?", 9)[:2]) == {"a", "d"}
+
+
 def test_a_filter_holds_however_far_down_the_first_that_passes_is() -> None:
     texts = {str(i): "ferry " * (400 - i) + "boat" for i in range(400)}
     index, _ = index_of(texts)
