@@ -120,7 +120,7 @@ def langchain_rows(texts: Sequence[str], e5: E5) -> dict[str, Callable[[], Searc
         "LangChain: stock store, our retriever": ours(recursive),
         "LangChain: our splitter and retriever": ours(sage),
         "LangChain: our splitter, words off": ours(sage, words="off"),
-        "LangChain: our splitter, vectors alone": ours(sage, words="off", reranker="none"),
+        "LangChain: our splitter, vectors alone": ours(sage, words="off", reranker=None),
     }
 
 

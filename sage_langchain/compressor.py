@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from numbers import Real
 from typing import Any, Literal, Protocol
 
@@ -25,14 +25,12 @@ from sage_core.ranking import (
     Titled,
     ascore_candidates,
     link,
-    named_reranker,
     score_candidates,
     vouch,
 )
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
-from sage_core.ranking.named import HYBRID
 from sage_core.ranking.passages import PassageRanker
 from sage_core.ranking.standing import OVERRULED, asked_or_not, standing
 from sage_core.selection import (
@@ -55,6 +53,7 @@ from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)
 
+HYBRID = "hybrid"
 SCORE_KEY = "relevance_score"
 SCALE_KEY = "relevance_scale"
 SEARCH_SCORE_KEY = "score"
@@ -102,7 +101,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     Attributes:
         passages: ``"auto"``: documents of more than 300 tokens are cut into passages, and those are ranked
             and returned; ``metadata["node_id"]`` is the id of what each is cut from. ``"off"``: whole ones.
-        reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"none"``); or a
+        reranker: A `sage_core.ranking.Reranker`, or ``"hybrid"``; or a
             LangChain `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor
             that writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
             probability of the search's scores, of whatever embedding model, and the words shared; it loads
@@ -139,7 +138,6 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     max_context_tokens: int | None = Field(default=None, gt=0)
 
     _reported_overruled: bool = PrivateAttr(default=False)
-    _passage_ranker: tuple[object, PassageRanker] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -199,12 +197,12 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
                 "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
                 "has its own"
             )
-        if isinstance(reranker, str):
-            return _named(reranker)
+        if reranker == HYBRID:
+            return _hybrid()
         if reranker is not None and not (hasattr(reranker, "score") and hasattr(reranker, "scale")):
             raise InputError(
-                "reranker must be a name, have score(query, texts) and a scale, be a BaseCrossEncoder, or a "
-                f"compressor that writes metadata['relevance_score'], not {type(reranker).__name__}"
+                f"no reranker {reranker!r:.80}: it is 'hybrid', None, an object with score(query, texts) and "
+                "a scale, a BaseCrossEncoder, or a compressor that writes metadata['relevance_score']"
             )
         own: Reranker | None = reranker
         return own
@@ -317,10 +315,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def _ranker(self) -> PassageRanker:
         scorer = self._adopted()
-        if self._passage_ranker is None or self._passage_ranker[0] is not scorer:
-            own = PassageRanker(scorer if isinstance(scorer, HybridReranker) else None)
-            self._passage_ranker = (scorer, own)
-        return self._passage_ranker[1]
+        return PassageRanker(scorer if isinstance(scorer, HybridReranker) else _hybrid())
 
     def keep(
         self,
@@ -502,10 +497,10 @@ def _number(value: object, key: str) -> float | None:
         raise InputError(f"metadata[{key!r}] is {value!r}, not a number") from None
 
 
-@lru_cache(maxsize=8)
-def _named(name: str) -> Reranker:
-    """One for the process, so that its model is loaded once."""
-    return named_reranker(name)
+@cache
+def _hybrid() -> HybridReranker:
+    """One for the process: it keeps the words that it has counted."""
+    return HybridReranker()
 
 
 class PairScorer(Protocol):

@@ -26,11 +26,11 @@ from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
-from sage_core.ranking.named import HYBRID
 from sage_core.selection import SelectionConfig
 from sage_langchain._private import show_reranking, tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import (
+    HYBRID,
     SCALE_KEY,
     SCORE_KEY,
     SageCompressor,

@@ -126,29 +126,48 @@ def join(nodes: Sequence[NodeWithScore], parts: Sequence[Part]) -> list[NodeWith
     return found
 
 
+def unnamed(node: BaseNode) -> BaseNode:
+    """A passage that shows an LLM its headings, not which document it is of; other nodes as they are."""
+    if NODE_KEY not in node.metadata:
+        return node
+    hidden = [*node.excluded_llm_metadata_keys, *SOURCE_KEYS, TITLE_KEY]
+    return node.model_copy(update={"excluded_llm_metadata_keys": hidden})
+
+
+def named_once(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The nodes, of whose passages only the first of each document names it: a path takes 20 tokens."""
+    seen: set[str] = set()
+    named = []
+    for n in nodes:
+        document = n.node.ref_doc_id or n.node.node_id
+        named.append(NodeWithScore(node=unnamed(n.node), score=n.score) if document in seen else n)
+        seen.add(document)
+    return named
+
+
 def as_read(nodes: Sequence[NodeWithScore], *, one_a_node: bool) -> list[NodeWithScore]:
-    """The nodes of a selection; passages of a document in its order, and only the first of them names it.
+    """The nodes of a selection, passages of a document in its order; the first still names it.
 
     With ``one_a_node`` the passages of a node are one text: a synthesizer may call its LLM for each node.
     """
+    sources = [n.node.ref_doc_id if NODE_KEY in n.node.metadata else n.node.node_id for n in nodes]
     starts = [n.node.start_char_idx if isinstance(n.node, TextNode) else None for n in nodes]
-    cut = [NODE_KEY in n.node.metadata for n in nodes]
-    sources = [n.node.ref_doc_id if c else n.node.node_id for c, n in zip(cut, nodes, strict=True)]
-    order = reading_order(sources, starts)
     read: list[NodeWithScore] = []
-    last: BaseNode | None = None
-    for n in (nodes[i] for i in order):
-        node, document = n.node, n.node.ref_doc_id
-        same = last is not None and document is not None and document == last.ref_doc_id
-        if last is not None and same and NODE_KEY in node.metadata:
-            if one_a_node and last.metadata.get(NODE_KEY) == node.metadata[NODE_KEY]:
-                texts = [m.get_content(metadata_mode=MetadataMode.NONE) for m in (last, node)]
-                last = last.model_copy(update={"start_char_idx": None, "end_char_idx": None})
-                last.set_content("\n[...]\n".join(texts))
-                read[-1] = NodeWithScore(node=last, score=read[-1].score)
-                continue
-            hidden = [*node.excluded_llm_metadata_keys, *SOURCE_KEYS, TITLE_KEY]
-            node = node.model_copy(update={"excluded_llm_metadata_keys": hidden})
-        last = node
-        read.append(NodeWithScore(node=node, score=n.score))
+    seen: set[str | None] = set()
+    for i in reading_order(sources, starts):
+        node, before = nodes[i].node, read[-1].node if read else None
+        named = nodes[sources.index(sources[i])].node
+        if sources[i] in seen:
+            node = unnamed(node)
+        elif node is not named:
+            keys = named.excluded_llm_metadata_keys
+            node = node.model_copy(update={"excluded_llm_metadata_keys": keys})
+        seen.add(sources[i])
+        own = node.metadata.get(NODE_KEY)
+        if one_a_node and before is not None and own is not None and before.metadata.get(NODE_KEY) == own:
+            texts = [n.get_content(metadata_mode=MetadataMode.NONE) for n in (before, node)]
+            node = before.model_copy(update={"start_char_idx": None, "end_char_idx": None})
+            node.set_content("\n[...]\n".join(texts))
+            read.pop()
+        read.append(NodeWithScore(node=node, score=nodes[i].score))
     return read

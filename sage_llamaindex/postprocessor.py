@@ -34,7 +34,6 @@ from sage_core.ranking import (
     HybridReranker,
     Reranker,
     ascore_candidates,
-    named_reranker,
     score_candidates,
     vouch,
 )
@@ -55,7 +54,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent, Selecting
 from sage_llamaindex._neighbors import neighbors_of, titled
-from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut
+from sage_llamaindex._passages import Cut, Part, cut_nodes, join, named_once, to_cut, unnamed
 from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
 
@@ -102,7 +101,7 @@ class Ranking:
         nodes = [self.nodes[i] for i in selection.indices]
         if not self.parts:
             return nodes
-        return show_places(join(nodes, [self.parts[i] for i in selection.indices]))
+        return named_once(show_places(join(nodes, [self.parts[i] for i in selection.indices])))
 
     @property
     def scored(self) -> bool:
@@ -181,7 +180,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @field_validator("reranker", mode="before")
     @classmethod
     def _read_reranker(cls, value: Any) -> Any:
-        if value is None or isinstance(value, str | Reranker):
+        if value is None or value == "hybrid" or isinstance(value, Reranker):
             return value
         if isinstance(value, Mapping) and "custom" in value:
             raise InputError(
@@ -190,7 +189,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             )
         if isinstance(value, BaseNodePostprocessor) and not isinstance(value, SageNodePostprocessor):
             return value
-        raise InputError(f"reranker is None, a name or a Reranker, not {type(value).__name__}")
+        raise InputError(
+            f"no reranker {value!r:.80}: it is 'hybrid', None, a reranker of LlamaIndex, or an object with "
+            "score(query, texts) and a scale"
+        )
 
     @field_serializer("reranker")
     def _write_reranker(self, value: Any) -> Any:
@@ -213,9 +215,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _adopted(self) -> Reranker | PostprocessorScores | None:
         if isinstance(self.reranker, BaseNodePostprocessor):
             return PostprocessorScores(self.reranker, self.scale)
-        if isinstance(self.reranker, str):
-            return named_reranker(self.reranker)
-        reranker: Reranker | None = self.reranker
+        reranker: Reranker | None = HybridReranker() if self.reranker == "hybrid" else self.reranker
         return reranker
 
     @property
@@ -424,8 +424,10 @@ def postprocessed(
 
 
 def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
-    """Tokens of each node as the LLM sees it, by the counter that sizes nodes."""
-    return text_counter().count_many([n.node.get_content(metadata_mode=MetadataMode.LLM) for n in nodes])
+    """Tokens of each node as the LLM sees it, by the counter that sizes nodes; see `named_once`."""
+    return text_counter().count_many(
+        [unnamed(n.node).get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
+    )
 
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:

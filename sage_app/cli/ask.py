@@ -63,14 +63,6 @@ def ask(
             "NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
-    reranker: Annotated[
-        str | None,
-        cli.option(
-            "hybrid; none, the order of the search.",
-            "NAME",
-            "hybrid",
-        ),
-    ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     html: cli.HtmlOption = None,
     details: Annotated[
@@ -107,7 +99,6 @@ def ask(
     sage = open_sage(
         store,
         embedder=embedder,
-        reranker=reranker,
         model=model,
         base_url=base_url,
         offline=offline,

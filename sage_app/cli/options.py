@@ -130,7 +130,6 @@ def _apply_settings(context: typer.Context, path: str | None) -> str | None:
         **(context.default_map or {}),
         **{name: value for name, value in segmenter.items() if value is not None},
         "embedder": loaded.embedder,
-        "reranker": loaded.reranker,
         "candidates": loaded.candidates,
         "no_context": not loaded.context,
     }

@@ -26,7 +26,6 @@ def open_sage(
     settings: SageSettings | str | Path | None = None,
     segmenter: DocumentSegmenter | None = None,
     embedder: str | None = None,
-    reranker: str | None = None,
     config: SageConfig | None = None,
     model: str | None = None,
     base_url: str | None = None,
@@ -46,7 +45,6 @@ def open_sage(
             given besides are taken instead of its own.
         segmenter: Cuts documents.
         embedder: Name of the embedding model.
-        reranker: Name of the reranker.
         config: What the settings do not say; see `Sage.from_settings`.
         model: Name of the LLM that answers and grades.
         base_url: Address of an OpenAI-compatible server.
@@ -63,8 +61,7 @@ def open_sage(
     chosen = None if settings is None else load_settings(settings)
     name = embedder or (chosen or SageSettings()).embedder
     embedding = named_embedder(name, base_url=base_url, timeout=timeout)
-    parts: dict[str, Any] = {"segmenter": segmenter, "reranker": reranker}
-    parts = {name: part for name, part in parts.items() if part is not None}
+    parts: dict[str, Any] = {} if segmenter is None else {"segmenter": segmenter}
     parts |= {
         "embedder": embedding,
         "answerer": make_answerer(model, base_url, offline, timeout),

@@ -38,7 +38,7 @@ from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reaso
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.paths import PathArgument
 from sage_core.question import Question
-from sage_core.ranking import Reranker, named_reranker
+from sage_core.ranking import Reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
@@ -68,8 +68,7 @@ class Sage:
         segmenter: Cuts documents; the bundled `Segmenter` where None.
         embedder: An embedding model, or the name of one (`sage_app.models.named_embedder`), such as
             ``"openai:text-embedding-3-small"``; all-MiniLM-L6-v2 where None.
-        reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`);
-            ``"hybrid"`` where None.
+        reranker: A reranker; the hybrid where None.
         answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
         counter: Token counter of all token figures; that of the default segmenter where None.
         config: Settings.
@@ -84,7 +83,7 @@ class Sage:
         *,
         segmenter: DocumentSegmenter | None = None,
         embedder: Embedder | str | None = None,
-        reranker: Reranker | str | None = None,
+        reranker: Reranker | None = None,
         answerer: Answerer | None = None,
         counter: TokenCounter | None = None,
         config: SageConfig | None = None,
@@ -93,8 +92,7 @@ class Sage:
         if not isinstance(embedder, str):
             methods = ("embed_query", "embed_documents")
             check_part("embedder", embedder, methods, "MiniLMEmbedder(), or its name")
-        if not isinstance(reranker, str):
-            check_part("reranker", reranker, ("score",), "HybridReranker(), or its name")
+        check_part("reranker", reranker, ("score",), "HybridReranker()")
         check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
         check_part("counter", counter, ("count_many",), "get_counter('words')")
         if config is not None and not isinstance(config, SageConfig):
@@ -105,8 +103,6 @@ class Sage:
         elif isinstance(embedder, str):
             embedder = named_embedder(embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer()
-        if isinstance(reranker, str):
-            reranker = named_reranker(reranker)
         self._retriever = Retriever(
             open_store(store),
             embedder,
@@ -139,7 +135,7 @@ class Sage:
             InputError: For a file that cannot be read, an unknown setting, or one out of its range.
         """
         chosen = load_settings(settings)
-        parts = {"embedder": chosen.embedder, "reranker": chosen.reranker, **parts}
+        parts = {"embedder": chosen.embedder, **parts}
         parts.setdefault("segmenter", chosen.make_segmenter())
         return cls(store, config=SageConfig.from_settings(chosen, config), **parts)
 

@@ -27,7 +27,7 @@ class SageSettings:
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> settings = SageSettings(segmenter={"target_tokens": 60}, reranker="none")
+        >>> settings = SageSettings(segmenter={"target_tokens": 60}, context=False)
         >>> path = settings.save(Path(tempfile.mkdtemp()) / "settings.json")
         >>> SageSettings.load(path) == settings
         True
@@ -38,7 +38,6 @@ class SageSettings:
         segmenter: Keywords of `Segmenter`: ``model`` (a name or a folder), ``target_tokens``, ``max_tokens``,
             ``min_tokens``, ``strategy``, ``threshold`` and ``coarse_tokens``.
         embedder: Name of the embedding model; see `sage_app.models.named_embedder`.
-        reranker: Name of the reranker; see `sage_core.ranking.named_reranker`.
         context: See `SageConfig`.
         candidates: See `SageConfig`.
         selection: Settings of the selection. A rule of your own cannot be saved.
@@ -51,7 +50,6 @@ class SageSettings:
 
     segmenter: Mapping[str, Any] = field(default_factory=dict)
     embedder: str = "all-MiniLM-L6-v2"
-    reranker: str = "hybrid"
     context: bool = True
     candidates: int = 60
     selection: SelectionConfig = field(default_factory=SelectionConfig)
@@ -59,10 +57,8 @@ class SageSettings:
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("embedder", "reranker"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or not value.strip():
-                raise InputError(f"{name} is the name of a model, not {value!r}")
+        if not isinstance(self.embedder, str) or not self.embedder.strip():
+            raise InputError(f"embedder is the name of a model, not {self.embedder!r}")
         if not isinstance(self.context, bool):
             raise InputError(f"context is true or false, not {self.context!r}")
         check_int("candidates", self.candidates, minimum=1)
@@ -133,7 +129,6 @@ class SageSettings:
         return {
             "segmenter": dict(self.segmenter),
             "embedder": self.embedder,
-            "reranker": self.reranker,
             "context": self.context,
             "candidates": self.candidates,
             "selection": self.selection.to_dict(),

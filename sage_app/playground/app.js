@@ -172,7 +172,6 @@ function search() {
     return;
   }
   const settings = {
-    reranker: $("reranker").value,
     context: $("context").checked,
     candidates: number("candidates"),
     rule: rule(),
@@ -253,8 +252,7 @@ async function begin() {
   const counts = store && `${store.documents.toLocaleString("en")} documents, ${store.chunks.toLocaleString("en")} chunks`;
   $("about").textContent = store ? `${counts}, ${store.embedder}; sage-rag ${version}` : problem;
   for (const { id, name, chunks } of info.documents) $("document").append(option(id, `${name} (${chunks})`));
-  for (const id of ["model", "reranker"]) $(id).replaceChildren(...info[`${id}s`].map((name) => option(name, name)));
-  $("reranker").value = settings.reranker;
+  $("model").replaceChildren(...info.models.map((name) => option(name, name)));
   $("context").checked = settings.context;
   $("candidates").value = settings.candidates;
   const { rule, min_context_tokens: minTokens, min_k: minK, max_k: maxK } = settings.selection;

@@ -29,7 +29,6 @@ from sage_app.cli.local_server import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, counted, near_match
 from sage_core.errors import InputError, SageError, StoreError
-from sage_core.ranking.named import HYBRID, NONE
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -153,12 +152,10 @@ class Workbench:
 
     def __init__(self, store: Store, embedder: Embedder, settings: SageSettings | None = None) -> None:
         from sage_app.pipeline.settings import SageSettings
-        from sage_core.ranking import named_reranker
 
         self.store = store
         self.embedder = embedder
         self.settings = settings if settings is not None else SageSettings()
-        self._reranker = cache(named_reranker)
 
     def info(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What there is: the store's documents, models and settings to begin with."""
@@ -188,7 +185,6 @@ class Workbench:
             "problem": problem,
             "documents": documents,
             "models": _models(),
-            "rerankers": self._offered(),
             "settings": {**settings, "threshold": self.settings.make_segmenter().threshold},
         }
 
@@ -245,9 +241,7 @@ class Workbench:
         question = _text(data, "question", MOST_QUESTION)
         settings = self._chosen(data.get("settings", {}))
         # Never closed, since that would close the store.
-        sage = Sage.from_settings(
-            settings, self.store, embedder=self.embedder, reranker=self._reranker(settings.reranker)
-        )
+        sage = Sage.from_settings(settings, self.store, embedder=self.embedder)
         found = sage.retrieve(question)
         return {
             "summary": f"{found.selection.cut} of {len(found.candidates)} kept: {found.selection.reason}",
@@ -255,19 +249,13 @@ class Workbench:
             "code": json.dumps(settings.to_dict(), indent=2, ensure_ascii=False),
         }
 
-    def _offered(self) -> list[str]:
-        """Names of rerankers; that of the settings first."""
-        return list(dict.fromkeys([self.settings.reranker, HYBRID, NONE]))
-
     def _chosen(self, data: Any) -> SageSettings:
         """The settings of a question, as the page has them."""
         from sage_app.pipeline.settings import SageSettings
 
         in_selection = ("rule", "min_context_tokens", "min_k", "max_k")
-        values = _fields(data, ("reranker", "context", "candidates", *in_selection))
+        values = _fields(data, ("context", "candidates", *in_selection))
         selection = {n: v for n in in_selection if (v := values.pop(n, None)) is not None}
-        if values.get("reranker", self.settings.reranker) not in self._offered():
-            raise InputError(f"there is no reranker {values['reranker']!r} here")
         settings = SageSettings.from_dict({**self.settings.to_dict(), **values, "selection": selection})
         if settings.candidates > _MOST_CANDIDATES:
             raise InputError(f"candidates is a whole number from 1 to {_MOST_CANDIDATES}")

@@ -15,7 +15,6 @@ from sage_core.ranking.links import (
     vouch_named,
     vouch_titled,
 )
-from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     Ranked,
@@ -26,7 +25,6 @@ from sage_core.ranking.protocol import (
     rank,
     score_candidates,
 )
-from sage_core.ranking.similarity import SimilarityReranker
 
 __all__ = [
     "Calibration",
@@ -39,7 +37,6 @@ __all__ = [
     "Ranked",
     "Reranker",
     "ScoreAwareReranker",
-    "SimilarityReranker",
     "Titled",
     "ascore",
     "ascore_candidates",
@@ -48,7 +45,6 @@ __all__ = [
     "link_ids",
     "named_chunks",
     "named_links",
-    "named_reranker",
     "names_in",
     "rank",
     "score_candidates",

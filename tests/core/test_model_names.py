@@ -8,13 +8,11 @@ import pytest
 from sage_app.models import named_embedder
 from sage_app.store import open_store
 from sage_core.errors import InputError
-from sage_core.ranking import named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
 
 LOADERS: list[Callable[[Any], Any]] = [
     named_embedder,
-    named_reranker,
     get_counter,
     lambda name: Segmenter(name).segment("One sentence. Another one."),
 ]

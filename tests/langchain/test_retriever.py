@@ -257,7 +257,7 @@ def test_rerank_and_select_show_in_traces():
 
 def test_scores_of_the_search_are_selected_on_without_a_reranker():
     store = InMemoryVectorStore.from_texts(["text 0", "text 1", "text 2"], WordEmbeddings())
-    [best] = SageRetriever.from_vectorstore(store, reranker="none", k=1).invoke("text 1")
+    [best] = SageRetriever.from_vectorstore(store, reranker=None, k=1).invoke("text 1")
     assert best.page_content == "text 1"
     assert best.metadata["relevance_score"] == pytest.approx(best.metadata["score"])
 
@@ -270,7 +270,7 @@ def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
     store = InMemoryVectorStore.from_documents(documents, WordEmbeddings())
     limits = {"filter": lambda document: document.metadata["lang"] == "en"}
     retriever = SageRetriever.from_vectorstore(
-        store, words=documents, search_kwargs=limits, reranker="none", selection=SelectionConfig(min_k=2)
+        store, words=documents, search_kwargs=limits, reranker=None, selection=SelectionConfig(min_k=2)
     )
     assert [d.metadata["lang"] for d in retriever.invoke("When does the ferry leave?")] == ["en"]
 

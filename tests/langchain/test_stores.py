@@ -129,7 +129,7 @@ async def test_a_store_without_scores_is_searched_by_order(k):
     search = ScoredVectorStoreRetriever(vectorstore=OrderedStore(), k=k)
     assert [d.page_content for d in search.invoke("bees on the roof")] == expected
     retriever = SageRetriever.from_vectorstore(
-        OrderedStore(), candidates=k, reranker="none", selection=SelectionConfig(min_k=k)
+        OrderedStore(), candidates=k, reranker=None, selection=SelectionConfig(min_k=k)
     )
     found = retriever.invoke("bees on the roof")
     assert await retriever.ainvoke("bees on the roof") == found
@@ -149,7 +149,7 @@ class NumpyStore(OrderedStore):
 
 
 def test_scores_of_numpy_are_sorted_as_numbers():
-    found = SageRetriever.from_vectorstore(NumpyStore(), reranker="none").invoke("bees on the roof")
+    found = SageRetriever.from_vectorstore(NumpyStore(), reranker=None).invoke("bees on the roof")
     assert found[0].page_content == TEXTS[0] and type(found[0].metadata["score"]) is float
 
 

@@ -222,7 +222,7 @@ class TestSaving:
     )
     def test_names_and_rules_round_trip(self, rule: Any) -> None:
         sage = SageNodePostprocessor(
-            reranker="none", selection=SelectionConfig(rule=rule, min_k=3), max_context_tokens=90
+            reranker=None, selection=SelectionConfig(rule=rule, min_k=3), max_context_tokens=90
         )
         data = sage.to_dict()
         for again in (
@@ -271,7 +271,7 @@ def test_the_floor_is_as_much_to_read_in_hindi(chosen: bool, monkeypatch: pytest
         Settings.tokenizer = str.split
     sentence = "नौका हर सुबह सात बजे बंदरगाह से निकलती है और शाम को लौटती है। "
     nodes = [NodeWithScore(node=TextNode(text=sentence * 3 + str(i)), score=0.9 * 0.2**i) for i in range(20)]
-    postprocessor = SageNodePostprocessor(reranker="none", selection=SelectionConfig(min_context_tokens=250))
+    postprocessor = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_context_tokens=250))
     sent = postprocessor.postprocess_nodes(nodes, QueryBundle("नौका कब निकलती है?"))
     counter = get_counter("words" if chosen else "bert")
     tokens = counter.count_many([node.text for node in sent])

@@ -9,7 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
-from sage_core.ranking import Links, named_reranker
+from sage_core.ranking import HybridReranker, Links
 from sage_core.ranking.candidates import Hit, merge
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageRetriever
@@ -35,7 +35,6 @@ QUESTIONS = [
     "Which pump does part XK-31 fit?",
     "crew paid on day 7",
 ]
-RERANKERS = pytest.mark.parametrize("reranker", ["none", "hybrid"])
 SETTINGS: dict[str, Any] = {"candidates": 6, "min_k": 2}
 
 
@@ -89,21 +88,18 @@ def test_both_frameworks_list_the_candidates_alike(question: str) -> None:
     assert len({text for text, _ in ours}) == len(ours) >= SETTINGS["candidates"]
 
 
-@RERANKERS
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_every_door_ranks_and_keeps_the_same(question: str, reranker: str, tmp_path: Path) -> None:
+def test_every_door_ranks_and_keeps_the_same(question: str, tmp_path: Path) -> None:
     doors = {
-        "LlamaIndex": [
-            (n.text, n.score) for n in llamaindex(**SETTINGS, reranker=reranker).retrieve(question)
-        ],
+        "LlamaIndex": [(n.text, n.score) for n in llamaindex(**SETTINGS).retrieve(question)],
         "LangChain": [
-            (d.page_content, d.metadata["relevance_score"])
-            for d in langchain(**SETTINGS, reranker=reranker).invoke(question)
+            (d.page_content, d.metadata["relevance_score"]) for d in langchain(**SETTINGS).invoke(question)
         ],
     }
     folder = fill(tmp_path / "docs", {name: "\n\n".join(texts) for name, texts in DOCUMENTS.items()})
-    rank = named_reranker(reranker)
-    with small_sage(tmp_path / "store", embedder=HashEmbedder(), reranker=rank, **SETTINGS) as sage:
+    with small_sage(
+        tmp_path / "store", embedder=HashEmbedder(), reranker=HybridReranker(), **SETTINGS
+    ) as sage:
         sage.ingest(folder)
         doors["Sage"] = [(hit.chunk.text, hit.score) for hit in sage.retrieve(question).hits]
     expected = doors["Sage"]

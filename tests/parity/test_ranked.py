@@ -161,7 +161,7 @@ def test_what_is_selected_on_scores_that_are_there(
 ) -> None:
     assert [t for t, _ in ranked(scores, texts, reranker=None, scale="probability", **settings)] == kept
     if "rule" in settings:
-        assert [t for t, _ in ranked(scores, texts, reranker="none", **settings)] == kept
+        assert [t for t, _ in ranked(scores, texts, reranker=None, **settings)] == kept
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

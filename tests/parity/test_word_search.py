@@ -41,7 +41,7 @@ PLAIN = pytest.mark.parametrize("store", ["index", "memory"], indirect=True)
 
 
 def candidates(store: Any, question: str = QUESTION, *, awaited: bool = False, **settings: Any) -> Any:
-    retriever = store.retriever(candidates=3, select=False, reranker="none", **settings)
+    retriever = store.retriever(candidates=3, select=False, reranker=None, **settings)
     return store.found(retriever, question, awaited)
 
 
@@ -63,7 +63,7 @@ def test_filters_hold_for_words_too(store: Any) -> None:
 
 def test_texts_that_come_and_go_are_followed(store: Any) -> None:
     valve, question = Passage("Valve QZ-9 is red.", "k0"), "the green pump of the ferry, and QZ-9"
-    retriever = store.retriever(candidates=3, select=False, reranker="none")
+    retriever = store.retriever(candidates=3, select=False, reranker=None)
     assert valve.text not in store.found(retriever, question)
     store.add(valve, "new")
     assert valve.text in store.found(retriever, question)
@@ -74,7 +74,7 @@ def test_texts_that_come_and_go_are_followed(store: Any) -> None:
 def test_a_text_that_is_replaced_is_followed(store: Any) -> None:
     """The number of texts stays; so do their ids."""
     question = "the green pump of the ferry, and QZ-9"
-    retriever = store.retriever(candidates=3, select=False, reranker="none")
+    retriever = store.retriever(candidates=3, select=False, reranker=None)
     store.found(retriever, question)
     store.replace(Passage("Valve QZ-9 is red.", "k0"), "7.md")
     assert "Valve QZ-9 is red." in store.found(retriever, question)

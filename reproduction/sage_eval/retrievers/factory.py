@@ -12,7 +12,6 @@ from sage_core.embedding import DEFAULT_EMBEDDER
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking import HybridReranker, Reranker
-from sage_core.ranking.named import HYBRID
 from sage_eval.records import PieceIndex
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
@@ -127,7 +126,7 @@ class ModelPool:
     def _make_reranker(self, spec: Spec) -> Reranker:
         settings = Settings(spec, "reranker")
         reranker: Reranker
-        if settings.kind == HYBRID:
+        if settings.kind == "hybrid":
             reranker = HybridReranker()
         elif settings.kind == "cross-encoder":
             reranker = CrossEncoderReranker(
@@ -137,7 +136,7 @@ class ModelPool:
                 max_length=settings.take("max_length", int),
             )
         else:
-            raise InputError(f"unknown reranker {settings.kind!r}: one of {HYBRID}, cross-encoder")
+            raise InputError(f"unknown reranker {settings.kind!r}: one of hybrid, cross-encoder")
         settings.end()
         return reranker
 
@@ -259,6 +258,6 @@ def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
 
 def _reranker_spec(name: str) -> dict[str, str]:
     """The configuration that a reranker's name is short for."""
-    if name == HYBRID:
+    if name == "hybrid":
         return {"kind": name}
     return {"kind": "cross-encoder", "model": name}

@@ -7,14 +7,13 @@ import pytest
 
 from sage_app import Sage, SageConfig, SageSettings
 from sage_core import FeedbackConfig, InputError, SelectionConfig
-from sage_core.ranking import HybridReranker, SimilarityReranker
+from sage_core.ranking import HybridReranker
 from sage_core.selection import Earliest, Gradient, RelativeToTop
 from tests.fakes.models import HashEmbedder
 
 FULL = SageSettings(
     segmenter={"model": "pair", "target_tokens": 60, "max_tokens": 140, "min_tokens": 10},
     embedder="all-MiniLM-L6-v2",
-    reranker="none",
     context=False,
     candidates=40,
     selection=SelectionConfig(rule=Earliest((Gradient(0.2), RelativeToTop(0.3))), min_k=3, max_k=9),
@@ -33,14 +32,14 @@ def test_a_file_gives_back_what_was_saved(tmp_path: Path, settings: SageSettings
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    path.write_text('\ufeff{"reranker": "none"}', encoding="utf-8")
-    assert SageSettings.load(path) == SageSettings(reranker="none")
+    path.write_text('\ufeff{"candidates": 7}', encoding="utf-8")
+    assert SageSettings.load(path) == SageSettings(candidates=7)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"rerankr": "none"}, "no setting 'rerankr'; did you mean 'reranker'?"),
+        ({"embeddr": "x"}, "no setting 'embeddr'; did you mean 'embedder'?"),
         ({"segmenter": {"target_token": 60}}, "'target_token'; did you mean 'target_tokens'?"),
         ({"selection": {"mink": 1}}, "'mink'; did you mean 'min_k'?"),
         ({"quux": 1}, "no setting 'quux'; there are segmenter,"),
@@ -95,7 +94,6 @@ def test_sage_takes_them(tmp_path: Path) -> None:
         assert sage.config == SageConfig(
             candidates=40, context=False, feedback=FeedbackConfig(selection=FULL.selection)
         )
-        assert isinstance(sage.reranker, SimilarityReranker)
         assert sage.segmenter.fingerprint == FULL.make_segmenter().fingerprint
     base = SageConfig(links=False, feedback=FeedbackConfig(max_rounds=1, selection=SelectionConfig(min_k=2)))
     with Sage.from_settings(

@@ -167,11 +167,6 @@ def test_methods_types_and_sizes(client: TestClient) -> None:
         ("document", {"id": "../../etc/passwd"}, "no such document"),
         ("search", {"question": "  "}, "blank"),
         ("search", {"question": "a" * 3000}, "at most 2,000"),
-        (
-            "search",
-            {"question": "Why?", "settings": {"reranker": "/tmp/evil"}},
-            "no reranker '/tmp/evil' here",
-        ),
         ("search", {"question": "Why?", "settings": {"candidates": 10**9}}, "from 1 to 500"),
         ("search", {"question": "Why?", "settings": {"rule": "steep"}}, "unknown rule 'steep'"),
         (

@@ -14,8 +14,6 @@ from sage_core.ranking import (
     Calibration,
     HybridReranker,
     Place,
-    ScoreAwareReranker,
-    SimilarityReranker,
     link,
     rank,
     vouch,
@@ -225,16 +223,6 @@ def test_scores_must_be_one_per_text_and_numbers():
         HybridReranker().score(QUERY, TEXTS, [None])
     with pytest.raises(InputError, match="score 1"):
         HybridReranker().score(QUERY, TEXTS, [0.1, "high", 0.2, 0.3, 0.4])
-
-
-def test_without_a_reranker_the_scores_of_the_search_stay():
-    reranker = SimilarityReranker()
-    assert [r.position for r in rank(reranker, QUERY, TEXTS, SCORES)] == [1, 3, 0, 4, 2]
-    assert reranker.score(QUERY, TEXTS, SCORES)[:2] == SCORES[:2]
-    assert all(math.isnan(s) for s in reranker.score(QUERY, TEXTS))
-    assert isinstance(reranker, ScoreAwareReranker) and isinstance(HybridReranker(), ScoreAwareReranker)
-    with pytest.raises(InputError):
-        reranker.score(QUERY, TEXTS, [0.1])
 
 
 LISTED = st.lists(st.text("abc\u00e9\u706f\U0001f35e", min_size=1, max_size=6), max_size=6)
