@@ -359,3 +359,26 @@ def test_ranked_and_selected_the_passage_asked_for_is_first(filled: Filled) -> N
     retriever = filled.store.retriever(**filled.store.given(PASSAGES))
     found = filled.store.found(retriever, f"which text has {target}?")
     assert next(iter(found)) == target and 1 <= len(found) < len(PASSAGES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vectors_of_length_1_send_the_same_whatever_the_store(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    case, plain, some = CASES[name], vector, passages()
+    monkeypatch.setitem(globals(), "vector", lambda text: plain(text) / np.linalg.norm(plain(text)))
+    for n, title in ((2, ""), (4, ""), (10, ""), (50, ""), (10, "k0")):
+        if title and not case.filters:
+            continue
+        monkeypatch.setitem(globals(), "PASSAGES", some[:n])
+        folder = tmp_path / f"{n}{title}"
+        folder.mkdir()
+        simple = (
+            Nodes(PASSAGES, model=VectorModel())
+            if case.framework == "llamaindex"
+            else Documents(PASSAGES, model=Vectors())
+        )
+        sent = []
+        for store in (simple, case.make(folder, lambda: request.getfixturevalue("postgres"))):
+            sent.append([*store.found(store.retriever(title, words="off"), QUESTION)])
+        assert sent[0] and sent[0] == sent[1]
