@@ -261,10 +261,10 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
     as_listed = Similarities(operator.neg, True) if rises(plain) else Similarities(float, False)
     if convert is None:
         return as_listed
-    values = [float(convert(score)) for score in plain]
-    if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
-        # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
-        # Its ranking is its purpose.
-        return as_listed
+    for (earlier, a), (later, b) in pairwise((float(convert(score)), score) for score in plain):
+        # The store ranks one way and converts another (Chroma does, for inner products of 1 and above), or
+        # tells results apart that its conversion does not. Its ranking is its purpose.
+        if later > earlier + _NOISE or (later > earlier - _NOISE and abs(a - b) > FLAT_SPREAD):
+            return as_listed
     # Probed inside: LangChain's function for inner products gives 0 at both ends.
     return Similarities(convert, float(convert(0.25)) > float(convert(0.75)))

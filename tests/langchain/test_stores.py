@@ -153,10 +153,19 @@ def test_scores_of_numpy_are_sorted_as_numbers():
     assert found[0].page_content == TEXTS[0] and type(found[0].metadata["score"]) is float
 
 
-def test_a_relevance_function_that_contradicts_the_ranking_is_ignored():
-    store = WrongWayStore(WordEmbeddings())
+class FlatStore(InMemoryVectorStore):
+    """Its relevance function cuts off what is below the middle, as those that are made for thresholds do."""
+
+    def _select_relevance_score_fn(self) -> Any:
+        return lambda score: max(0.5, score)
+
+
+@pytest.mark.parametrize("store_type", [WrongWayStore, FlatStore])
+def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(store_type):
+    store = store_type(WordEmbeddings())
     store.add_texts(TEXTS)
     found = ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    assert len({d.metadata["score"] for d in found}) == len(TEXTS)
     scores = [d.metadata["score"] for d in found]
     assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
 
