@@ -2,33 +2,24 @@
 
 import asyncio
 import math
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import (
-    CharacterTextSplitter,
-    MarkdownHeaderTextSplitter,
     RecursiveCharacterTextSplitter,
 )
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import StorageContext, SummaryIndex, VectorStoreIndex
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import (
-    HierarchicalNodeParser,
-    MarkdownNodeParser,
     SentenceSplitter,
-    SentenceWindowNodeParser,
-    TokenTextSplitter,
 )
-from llama_index.core.postprocessor import LongContextReorder, MetadataReplacementPostProcessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.postprocessor import LongContextReorder
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     MetadataFilter,
@@ -39,9 +30,7 @@ from llama_index.core.vector_stores.types import (
 
 from sage_langchain import SageCompressor
 from sage_langchain import SageRetriever as LangChainRetriever
-from sage_langchain._passages import places_of as places_of_documents
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
-from sage_llamaindex._neighbors import neighbors_of, places_of
 from tests.core.test_passages import SENTENCES
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
@@ -202,79 +191,6 @@ def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
         assert len(pieces) > 10
         found.append(next(score for text, score in pieces if answer in text))
     assert found == pytest.approx(found[:1] * 3, rel=0.05)
-
-
-def real() -> list[str]:
-    pages = sorted(Path(__file__).parents[2].joinpath("docs").glob("*.md"))
-    notice = "Dogs must be kept on a lead.\n\n"
-    return [*(page.read_text("utf-8") for page in pages), notice * 14 + "The end.", "Mind the step. " * 60]
-
-
-PARSERS: dict[str, tuple[list[Any], float]] = {
-    "sentences": ([SentenceSplitter(chunk_size=200, chunk_overlap=20)], 0.95),
-    "tokens": ([TokenTextSplitter(chunk_size=64, chunk_overlap=10)], 0.95),
-    "Markdown": ([MarkdownNodeParser()], 0.95),
-    "sentence windows": ([SentenceWindowNodeParser()], 0.9),
-    "two parsers": ([MarkdownNodeParser(), SentenceSplitter(chunk_size=128, chunk_overlap=20)], 0.0),
-    "hierarchy": ([HierarchicalNodeParser.from_defaults(chunk_sizes=[512, 128])], 0.0),
-}
-
-
-@pytest.mark.parametrize(("parsers", "least"), PARSERS.values(), ids=PARSERS)
-def test_a_place_of_a_node_is_true_or_none(parsers: list[Any], least: float) -> None:
-    documents = [LlamaDocument(text=text) for text in real()]
-    texts = {d.doc_id: d.text for d in documents}
-    nodes = IngestionPipeline(transformations=parsers).run(documents=documents)
-    places = [(n, p) for n, p in zip(nodes, places_of(nodes), strict=True) if p is not None]
-    assert all(texts[p.document][p.start : p.end] == n.get_content(MetadataMode.NONE) for n, p in places)
-    assert len(places) >= least * len(nodes)
-    # What a search gives is a few of them.
-    draws = random.Random(0)
-    for some in (draws.sample(nodes, 8) for _ in range(200)):
-        for node, place in zip(some, places_of(some), strict=True):
-            text = node.get_content(MetadataMode.NONE)
-            assert place is None or texts[place.document][place.start : place.end] == text
-    links = neighbors_of(nodes)
-    assert all(links[link.next].previous == i for i, link in enumerate(links) if link.next is not None)
-    assert sum(link.next is not None for link in links) >= len(nodes) - 3 * len(documents) or least < 0.9
-
-
-def test_a_window_has_no_place() -> None:
-    nodes = SentenceWindowNodeParser().get_nodes_from_documents([LlamaDocument(text=real()[0])])
-    replaced = MetadataReplacementPostProcessor("window").postprocess_nodes(
-        [NodeWithScore(node=n) for n in nodes]
-    )
-    assert not any(places_of([n.node for n in replaced]))
-
-
-def sections(text: str) -> list[Document]:
-    headers = MarkdownHeaderTextSplitter([("#", "Header 1"), ("##", "Header 2")])
-    return [
-        Document(d.page_content, metadata={**d.metadata, "source": "s"}) for d in headers.split_text(text)
-    ]
-
-
-def pages(text: str) -> list[Document]:
-    parts = [text[i : i + 1_500] for i in range(0, len(text), 1_500)]
-    return [Document(part, metadata={"source": "s", "page": i}) for i, part in enumerate(parts)]
-
-
-@pytest.mark.parametrize("cut", [sections, pages], ids=["sections", "pages"])
-def test_pieces_of_different_parts_are_no_neighbors(cut: Callable[[str], list[Document]]) -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=0, add_start_index=True)
-    parts = [part for text in real()[:4] for part in cut(text)]
-    pieces = [(i, piece) for i, part in enumerate(parts) for piece in splitter.split_documents([part])]
-    of_part: dict[Any, set[str]] = {}
-    for (i, _), place in zip(pieces, places_of_documents([p for _, p in pieces]), strict=True):
-        if place is not None:
-            of_part.setdefault(place.document, set()).add(parts[i].page_content)
-    assert of_part and all(len(texts) == 1 for texts in of_part.values())
-
-
-def test_an_offset_of_minus_one_is_no_place() -> None:
-    splitter = CharacterTextSplitter("\n\n", chunk_size=120, chunk_overlap=0, add_start_index=True)
-    pieces = splitter.split_documents([Document("\n\n\n\n".join(TEXTS * 3), metadata={"source": "s"})])
-    assert -1 in [p.metadata["start_index"] for p in pieces] and not any(places_of_documents(pieces))
 
 
 class SmallStore(SimpleVectorStore):
