@@ -86,6 +86,11 @@ class Nodes:
         read = nearness(self.index.vector_store, [*found.values()])
         return {text: read(score) for text, score in found.items()}
 
+    def scored(self, question: str, n: int) -> list[tuple[str, Any]]:
+        """What the framework's own search gives, with the store's scores."""
+        found = self.index.as_retriever(similarity_top_k=n).retrieve(question)
+        return [(node.text, node.score) for node in found]
+
 
 class _Ids(dict[str, str]):
     """Of each key the id in the store: the key itself, or a new one."""
@@ -158,6 +163,11 @@ class Documents:
     def exact(self, question: str) -> dict[str, float | None]:
         """What a search of the framework's own for all passages gives."""
         return self.found(ScoredVectorStoreRetriever(vectorstore=self.store, k=1000), question)
+
+    def scored(self, question: str, n: int) -> list[tuple[str, Any]]:
+        """What the framework's own search gives, with the store's scores."""
+        found = self.store.similarity_search_with_score(question, k=n)
+        return [(document.page_content, score) for document, score in found]
 
 
 def chroma(model: Any, space: str = "cosine") -> VectorStore:

@@ -3,6 +3,8 @@
 `nox -s stores` installs the stores; one that is not installed is skipped.
 """
 
+import math
+import re
 import sqlite3
 import uuid
 from collections.abc import Callable
@@ -179,6 +181,14 @@ def sqlite_store(folder: Path, address: Any) -> Any:
     return Documents(PASSAGES, make, Vectors())
 
 
+def sklearn_store(folder: Path, address: Any) -> Any:
+    pytest.importorskip("sklearn")
+    vectorstores = pytest.importorskip("langchain_community.vectorstores")
+    return Documents(
+        PASSAGES, lambda model: vectorstores.SKLearnVectorStore(model, metric="cosine"), Vectors()
+    )
+
+
 def pgvector_store(strategy: str) -> Callable[..., Any]:
     def filled(folder: Path, address: Callable[[], str]) -> Any:
         module = pytest.importorskip("langchain_postgres")
@@ -242,6 +252,9 @@ def pgvector_nodes(hybrid: bool) -> Callable[..., Any]:
 
 
 OWN = "the vector store's own sparse search"
+PAGE = Path(__file__).parents[2].joinpath("docs/indexes.md").read_text("utf-8")
+FORMULAS = dict(re.findall(r"^\| ((?:LangChain|LlamaIndex) [\w -]+) \| `(.+?)` \|", PAGE, re.MULTILINE))
+"""What the page says: the score of a cosine c."""
 CASES = {
     "LangChain FAISS l2": Case("langchain", faiss_store("EUCLIDEAN_DISTANCE"), "l2", "docstore"),
     "LangChain FAISS ip": Case("langchain", faiss_store("MAX_INNER_PRODUCT"), "ip", "docstore"),
@@ -257,6 +270,9 @@ CASES = {
     "LangChain LanceDB": Case("langchain", lance_store, "l2", "none"),
     "LangChain sqlite-vec": Case(
         "langchain", sqlite_store, "l2", "none", filters=False, deletes=False, awaited=False
+    ),
+    "LangChain scikit-learn": Case(
+        "langchain", sklearn_store, "cosine", "none", filters=False, deletes=False, awaited=False
     ),
     "LangChain pgvector cosine": Case("langchain", pgvector_store("cosine"), "cosine", "none", awaited=False),
     "LangChain pgvector l2": Case("langchain", pgvector_store("l2"), "l2", "none", awaited=False),
@@ -378,7 +394,10 @@ def test_vectors_of_length_1_send_the_same_whatever_the_store(
             if case.framework == "llamaindex"
             else Documents(PASSAGES, model=Vectors())
         )
-        sent = []
-        for store in (simple, case.make(folder, lambda: request.getfixturevalue("postgres"))):
+        sent, filled = [], case.make(folder, lambda: request.getfixturevalue("postgres"))
+        for store in (simple, filled):
             sent.append([*store.found(store.retriever(title, words="off"), QUESTION)])
         assert sent[0] and sent[0] == sent[1]
+    for text, score in filled.scored(QUESTION, 10):
+        cosine = METRICS["cosine"](vector(QUESTION), vector(text))
+        assert score == pytest.approx(eval(FORMULAS[name], {"c": cosine, **vars(math)}), abs=1e-3)
