@@ -1,7 +1,6 @@
 """README, docs and contributing guide say what is true: every Python block runs, every command exists, every link leads somewhere."""
 
 import contextlib
-import importlib
 import re
 from pathlib import Path
 
@@ -91,31 +90,6 @@ def test_relative_links_lead_to_files(page):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
-def test_the_page_on_others_counts_what_the_splitters_make():
-    """`python benchmarks/migration.py --write` puts the tables right."""
-    pytest.importorskip("llama_index.core", reason="the llamaindex extra is not installed")
-    splitters = pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
-    from llama_index.core import Document
-    from llama_index.core.node_parser import SentenceSplitter
-
-    from sage_app.documents import read_document
-    from sage_langchain import SageTextSplitter
-    from sage_llamaindex import SageNodeParser
-
-    texts = [read_document(path).text for path in sorted((ROOT / "demo" / "documents").iterdir())]
-    documents = [Document(text=text) for text in texts]
-    recursive = splitters.RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
-    made = {
-        "SentenceSplitter()": len(SentenceSplitter().get_nodes_from_documents(documents)),
-        "SageNodeParser()": len(SageNodeParser().get_nodes_from_documents(documents)),
-        "RecursiveCharacterTextSplitter(1000, 200)": sum(len(recursive.split_text(text)) for text in texts),
-        "SageTextSplitter()": sum(len(SageTextSplitter().split_text(text)) for text in texts),
-    }
-    page = (ROOT / "docs" / "others.md").read_text("utf-8")
-    told = {m[1]: int(m[2]) for m in re.finditer(r"^\| `([^`]+)` \|[^|]+\| (\d+) \|", page, re.MULTILINE)}
-    assert {name: told.get(name) for name in made} == made
-
-
 def test_readme_and_picture_have_the_figures_of_the_results():
     """`python scripts/make_images.py` makes the picture; the table of the README is by hand."""
     assert (ROOT / "docs/images/recall.svg").read_text("utf-8") == make_images.recall_svg()
@@ -144,19 +118,6 @@ def test_answers_of_a_real_llm_are_those_of_the_table():
         assert [tuple(map(int, span)) for span in spans] == [
             (min(ours), max(ours), min(index), max(index), min(chain), max(chain))
         ]
-
-
-def test_the_pictures_of_cuts_show_where_is_cut(monkeypatch):
-    """`python benchmarks/draw_cuts.py` draws them anew."""
-    pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    draw_cuts = importlib.import_module("draw_cuts")
-    page = (ROOT / "docs" / "how-it-cuts.md").read_text("utf-8")
-    for name in draw_cuts.PICTURES:
-        picture = (ROOT / "docs" / "images" / f"cuts-{name}.svg").read_text("utf-8")
-        assert draw_cuts.draw(name) == picture and f"images/cuts-{name}.svg" in page
-        before, after = picture.split(">After")
-        assert draw_cuts.RED in before and draw_cuts.RED not in after
 
 
 def test_the_site_lists_every_page():
