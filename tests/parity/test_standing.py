@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import (
     RecursiveCharacterTextSplitter,
 )
@@ -27,8 +28,9 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
     VectorStoreQueryResult,
 )
+from llama_index.core.vector_stores.types import VectorStore as OldProtocol
 
-from sage_langchain import SageCompressor
+from sage_langchain import MiniLMEmbeddings, SageCompressor
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
 from tests.core.test_passages import SENTENCES
@@ -202,14 +204,73 @@ class SmallStore(SimpleVectorStore):
         return super().query(query, **kwargs)
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_store_that_holds_fewer_than_asked_for_answers(
-    awaited: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    context = StorageContext.from_defaults(vector_store=SmallStore())
+class OldStore(OldProtocol):
+    """As DocArray's and NGT's: it has no ``class_name``."""
+
+    stores_text, is_embedding_query, client = False, True, None
+
+    def __init__(self) -> None:
+        self._inner = SimpleVectorStore()
+
+    def add(self, nodes: Any, **kwargs: Any) -> list[str]:
+        return self._inner.add(nodes, **kwargs)
+
+    def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
+        self._inner.delete(ref_doc_id, **kwargs)
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        return self._inner.query(query, **kwargs)
+
+
+class SmallDocuments(VectorStore):
+    """Fails, as scikit-learn does, and shows neither its embedding model nor its documents."""
+
+    def __init__(self) -> None:
+        self._inner = InMemoryVectorStore(MiniLMEmbeddings())
+        self._inner.add_texts(TEXTS)
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Any:
+        if k > len(TEXTS):
+            raise ValueError("Expected n_neighbors <= n_samples_fit")
+        return self._inner.similarity_search_with_score(query, k, **kwargs)
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+class NearestDocuments(SmallDocuments):
+    """With LangChain's docstore beside its vectors, as Annoy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.docstore = SimpleNamespace(_dict={str(i): Document(text) for i, text in enumerate(TEXTS)})
+        self.index_to_docstore_id = {i: str(i) for i in range(len(TEXTS))}
+
+
+def of_index(store: Any, awaited: bool) -> list[str]:
+    context = StorageContext.from_defaults(vector_store=store())
     nodes = [TextNode(text=text) for text in TEXTS]
-    retriever = SageRetriever.from_index(
-        VectorStoreIndex(nodes, storage_context=context, embed_model=MiniLMEmbedding())
-    )
-    found = asyncio.run(retriever.aretrieve(QUESTION)) if awaited else retriever.retrieve(QUESTION)
-    assert found[0].node.get_content() == TEXTS[0] and "fewer are asked for" in caplog.text
+    index = VectorStoreIndex(nodes, storage_context=context, embed_model=MiniLMEmbedding())
+    made = SageRetriever.from_index(index)
+    found = asyncio.run(made.aretrieve(QUESTION)) if awaited else made.retrieve(QUESTION)
+    return [n.node.get_content() for n in found]
+
+
+def of_store(store: Any, awaited: bool) -> list[str]:
+    made = LangChainRetriever.from_vectorstore(store())
+    found = asyncio.run(made.ainvoke(QUESTION)) if awaited else made.invoke(QUESTION)
+    return [d.page_content for d in found]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("found", "store"),
+    [(of_index, SmallStore), (of_index, OldStore), (of_store, SmallDocuments), (of_store, NearestDocuments)],
+)
+def test_every_store_answers_with_all_that_it_holds(found: Any, store: Any, awaited: bool) -> None:
+    sent = found(store, awaited)
+    assert sent[0] == TEXTS[0] and {*sent} == {*TEXTS}
