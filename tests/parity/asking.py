@@ -189,9 +189,9 @@ def _of_engine(
 ) -> list[Sent]:
     llm, settings = ScriptedLLM.of(["an answer"], [grade(9)]), at_door(**settings)
     if "passages" in settings:  # how nodes are cut is the retriever's setting
-        engine = SageQueryEngine.from_args(
-            LlamaIndexRetriever.from_index(searched.index, **settings), llm=llm
-        )
+        cut = {"passages": settings.pop("passages")}
+        retriever = LlamaIndexRetriever.from_index(searched.index, **cut)
+        engine = SageQueryEngine.from_args(retriever, llm=llm, **settings)
     elif stock:
         theirs = searched.index.as_query_engine(llm=llm, similarity_top_k=60)
         engine = SageQueryEngine.from_query_engine(theirs, **settings)
@@ -233,6 +233,7 @@ SENDING: dict[str, Door] = {
     "LlamaIndex retriever": _of_index,
     "postprocessor": _of_nodes,
     "engine": _of_engine,
+    "engine without feedback": partial(_of_engine, feedback="off"),
     "engine of an engine": partial(_of_engine, stock=True),
     "LangChain retriever": _of_store,
     "compressor": _of_documents,

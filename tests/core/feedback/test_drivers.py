@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, as_many, drive
 
 
 class Counting:
@@ -51,3 +51,20 @@ def test_an_error_that_the_generator_does_not_handle_leaves_no_cycle():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("holds", [0, 1, 3, 9])
+def test_a_store_that_fails_for_too_many_gives_all_that_it_holds(holds: int):
+    def search(k: int) -> int:
+        if k > holds:
+            raise ValueError(f"{k} of {holds}")
+        return k
+
+    def asked() -> int:
+        return drive(as_many(lambda k: Compute(search, k), 9))
+
+    if holds:
+        assert asked() == holds
+    else:
+        with pytest.raises(ValueError, match="1 of 0"):
+            asked()
