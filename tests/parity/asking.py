@@ -239,5 +239,3 @@ SENDING: dict[str, Door] = {
     "compressor": _of_documents,
     "chain": _of_chain,
 }
-RETRIEVING = {name: door for name, door in SENDING.items() if "engine" not in name and name != "chain"}
-"""Those that ask no LLM."""
