@@ -149,7 +149,7 @@ def show_answer(
         return sage.answer(retrieval, options)
 
     try:
-        answer = _answer_with_page(sage, retrieval, html, answering)
+        answer = _answer_with_page(retrieval, html, answering)
     except (LLMError, KeyboardInterrupt):
         if not details:
             out.print(retrieval_view(retrieval))
@@ -164,7 +164,7 @@ def print_answer(sage: Sage, question: str, options: list[str] | None, html: Pat
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
-        answer = _answer_with_page(sage, retrieval, html, lambda: sage.answer(retrieval, options))
+        answer = _answer_with_page(retrieval, html, lambda: sage.answer(retrieval, options))
     except LLMError as error:
         cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
@@ -173,7 +173,6 @@ def print_answer(sage: Sage, question: str, options: list[str] | None, html: Pat
 
 
 def _answer_with_page(
-    sage: Sage,
     retrieval: Retrieval,
     html: Path | None,
     answering: Callable[[], Answer],
@@ -185,25 +184,8 @@ def _answer_with_page(
         answer = answering()
     except LLMError as error:
         if html is not None:
-            write_page(html, retrieval_report(retrieval, error=str(error), settings=_settings_of(sage)))
+            write_page(html, retrieval_report(retrieval, error=str(error)))
         raise
     if html is not None:
-        write_page(html, answer_report(answer, settings=_settings_of(sage)))
+        write_page(html, answer_report(answer))
     return answer
-
-
-def _settings_of(sage: Sage) -> dict[str, object]:
-    """The settings behind an answer, by name, for the page."""
-    from sage_core.selection.rules import PAPER_GRADIENT
-
-    feedback = sage.config.feedback
-    selection = feedback.selection
-    if selection.rule == "gradient" and selection.gradient is None:
-        selection = selection.updated(gradient=PAPER_GRADIENT)
-    return {
-        "candidates": sage.config.candidates,
-        **{name: value for name, value in selection.to_dict().items() if value is not None},
-        "max_rounds": feedback.max_rounds,
-        "accept_score": feedback.accept_score,
-        "embedding model": sage.embedder.name,
-    }

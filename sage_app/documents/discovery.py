@@ -15,7 +15,7 @@ from sage_core.paths import TEXT_HINT, PathArgument, as_path, kind_of
 
 Kind = Literal[
     "text", "markdown", "rst", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
-    "xlsx", "pptx", "epub", "odt", "rtf",
+    "xlsx", "pptx", "epub", "odt", "rtf", "captions",
 ]  # fmt: skip
 
 _SUFFIXES: dict[Kind, str] = {
@@ -35,6 +35,7 @@ _SUFFIXES: dict[Kind, str] = {
     "epub": ".epub",
     "odt": ".odt",
     "rtf": ".rtf",
+    "captions": ".srt .vtt",
 }
 KINDS: dict[str, Kind] = {suffix: kind for kind, listed in _SUFFIXES.items() for suffix in listed.split()}
 ISOLATED: frozenset[Kind] = frozenset(("pdf", "docx", "xlsx", "pptx", "epub", "odt", "rtf", "email"))

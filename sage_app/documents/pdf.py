@@ -22,6 +22,7 @@ from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
 from sage_core.text.lines import CONTENTS_ENTRY, WIDE
+from sage_core.text.tokens import get_counter
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
                     chars += text.count_chars()
                     if chars > _MOST_CHARS:
                         raise InputError(f"{name} has more than {_MOST_CHARS:,} characters: split it")
-                    lines.lines = _ordered(_lines(text, number))
+                    lines.lines = _ordered(_without_line_numbers(_lines(text, number)))
                 finally:
                     text.close()
             finally:
@@ -192,18 +193,26 @@ def _words(textpage: Any) -> Iterator[_Word | bool]:
     x0, x1, y0, y1 = (ctypes.c_double() for _ in range(4))
     count = textpage.count_chars()
     chars: list[str] = []
+    boxes: list[tuple[float, float]] = []  # left and right edge of each, with its share of the space between
+    box = c.FS_RECTF()
     first = 0
 
-    def word(last: int) -> _Word:
-        c.FPDFText_GetCharBox(textpage, first, x0, x1, y0, y1)
-        left = x0.value
-        if last != first:
-            c.FPDFText_GetCharBox(textpage, last, x0, x1, y0, y1)
-        right = x1.value
-        # The box of a character is its ink: a comma is lower than a letter. The origin is on the baseline.
-        c.FPDFText_GetCharOrigin(textpage, first, x0, y0)
-        size = c.FPDFText_GetFontSize(textpage, first) or 1.0
-        return _Word("".join(chars), left, right, y0.value, size, first)
+    def words() -> Iterator[_Word]:
+        # Some files place word by word, without a space between: the gap shows it.
+        gaps = [after[0] - before[1] for before, after in itertools.pairwise(boxes)]
+        width = statistics.fmean(right - left for left, right in boxes)
+        wide = max(_WORD_GAP * width, 1.5 * statistics.median(gaps)) if gaps else 0.0
+        borders = [0, *(i for i, gap in enumerate(gaps, 1) if gap > wide), len(chars)]
+        for start, end in itertools.pairwise(borders):
+            c.FPDFText_GetCharBox(textpage, first + start, x0, x1, y0, y1)
+            left = x0.value
+            if end - start > 1:
+                c.FPDFText_GetCharBox(textpage, first + end - 1, x0, x1, y0, y1)
+            right = x1.value
+            # That box is the ink: a comma is lower than a letter. The origin is on the baseline.
+            c.FPDFText_GetCharOrigin(textpage, first + start, x0, y0)
+            size = c.FPDFText_GetFontSize(textpage, first + start) or 1.0
+            yield _Word("".join(chars[start:end]), left, right, y0.value, size, first + start)
 
     for index in range(count):
         code = unicode_of(textpage, index)
@@ -213,14 +222,16 @@ def _words(textpage: Any) -> Iterator[_Word | bool]:
             if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
                 code = 0xFFFD
             chars.append(chr(code))
+            c.FPDFText_GetLooseCharBox(textpage, index, box)
+            boxes.append((box.left, box.right))
             continue
         if chars:
-            yield word(index - 1)
-            chars = []
+            yield from words()
+            chars, boxes = [], []
         if code in (10, 13, _HYPHEN):
             yield code == _HYPHEN
     if chars:
-        yield word(count - 1)
+        yield from words()
 
 
 def _line(textpage: Any, words: Sequence[_Word], page: int, *, hyphen: bool) -> _Line:
@@ -263,6 +274,7 @@ def _strip_hyphen(cells: list[str]) -> bool:
     return True
 
 
+_WORD_GAP = 0.2  # in widths of a character, from which on two words stand beside each other
 _WIDE_GAP = 1.6  # in sizes of the type; justified lines have gaps up to one
 _FEW_LINES = 6
 
@@ -358,19 +370,24 @@ _PAGE_NUMBER = re.compile(
 )
 _MARGIN = 0.12  # share of the page's height at its top and bottom in which they stand
 _OUTER_LINES = 3
+_GAP = 1.6  # in sizes of the type, between what runs from page to page and the text
 
 
 def _drop_running_lines(pages: Sequence[_PageLines]) -> None:
     """Take out what stands at the top or bottom of page after page, and page numbers there."""
     outer: list[list[tuple[_Line, str]]] = []
     for page in pages:
-        at_edge = [
-            line
-            for line in sorted(page.lines, key=lambda line: -line.y)
-            if line.y > (1 - _MARGIN) * page.height or line.y < _MARGIN * page.height
-        ]
-        outermost = [*at_edge[:_OUTER_LINES], *at_edge[_OUTER_LINES:][-_OUTER_LINES:]]
-        outer.append([(line, _DIGITS.sub("0", " ".join(line.text.split()).lower())) for line in outermost])
+        top = sorted(page.lines, key=lambda line: -line.y)
+        edges = (
+            _outermost([line for line in top if line.y > (1 - _MARGIN) * page.height], top),
+            _outermost([line for line in reversed(top) if line.y < _MARGIN * page.height], top[::-1]),
+        )
+        outer.append(
+            [
+                (line, _DIGITS.sub("0", " ".join(line.text.split()).lower()))
+                for line in itertools.chain(*edges)
+            ]
+        )
     filled = sum(1 for page in pages if page.lines)
     counts = collections.Counter(key for one in outer for key in {key for _, key in one})
     numbered = sum(any(_PAGE_NUMBER.fullmatch(line.text) for line, _ in one) for one in outer)
@@ -385,6 +402,15 @@ def _drop_running_lines(pages: Sequence[_PageLines]) -> None:
         # A page of nothing else keeps its lines: they may be all that it says.
         if len(dropped) < len(page.lines):
             page.lines = [line for line in page.lines if id(line) not in dropped]
+
+
+def _outermost(margin: Sequence[_Line], lines: Sequence[_Line]) -> list[_Line]:
+    """The first lines in a margin, up to the last gap: text that a page begins with has none below it."""
+    count = 0
+    for number, (line, following) in enumerate(itertools.pairwise(lines[: _OUTER_LINES + 1]), 1):
+        if number <= len(margin) and abs(line.y - following.y) > _GAP * max(line.size, following.size, 1.0):
+            count = number
+    return list(margin[: max(count, len(lines) if len(lines) <= _OUTER_LINES else 0)])
 
 
 # --- Lines to paragraphs -----------------------------------------------------------
@@ -531,6 +557,19 @@ def _with_cells(row: _Line, line: _Line, columns: list[float], bottoms: list[flo
         y=lowest,
         height=row.y + row.height - lowest,
     )
+
+
+def _without_line_numbers(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines; numbers 1, 2, 3, ... before them are no column of a table."""
+    numbered = [i for i, line in enumerate(lines) if len(line.cells) > 1 and line.cells[0].isdecimal()]
+    steps = [int(lines[b].cells[0]) - int(lines[a].cells[0]) for a, b in itertools.pairwise(numbered)]
+    if len(numbered) < _FEW_LINES or len(numbered) < 0.5 * len(lines) or steps.count(1) < 0.8 * len(steps):
+        return list(lines)
+    bare = list(lines)
+    for i in numbered:
+        line = lines[i]
+        bare[i] = replace(line, cells=line.cells[1:], edges=line.edges[1:], x0=line.edges[1])
+    return bare
 
 
 def _table_rows(lines: Sequence[_Line]) -> list[bool]:
@@ -685,7 +724,9 @@ def _between(above: _Line, text: str, known: frozenset[str]) -> str:
         return ""
     if f"{a}-{b}" in known or (len(a) > 3 and len(b) > 3 and a in known and b in known):
         return "-"
-    return ""
+    # A word of one token is a common English one: "user-" and "defined" are, "userdefined" is not.
+    parts, [joined] = get_counter("bert").count_many([a, b]), get_counter("bert").count_many([a + b])
+    return "-" if parts == [1, 1] and joined > 1 else ""
 
 
 # --- Title and headings ------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Reading documents: what kind a file is, and its text. `sage_app.documents.discovery` finds them.
 
-Plain text, Markdown, code and JSON with line breaks are handed on as they stand in the file: no
-newline is translated and nothing is stripped but a byte order mark. Every other kind is rewritten as Markdown
-or, minified JSON, with line breaks: a file of reStructuredText as a whole where it has a table, with LF for
-CRLF. Offsets of chunks are always offsets into `Document.text`.
+Plain text, Markdown, code and JSON with line breaks are handed on as they stand in the file: no newline is
+translated and nothing is stripped but a byte order mark, and headers and feet of pages. Every other kind is
+rewritten as Markdown, captions as paragraphs or, minified JSON, with line breaks: a file of reStructuredText
+as a whole where it has a table, with LF for CRLF. Offsets of chunks are always offsets into `Document.text`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ import hashlib
 import logging
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sage_app.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, source_of
-from sage_app.documents.structured import Parsed, read_csv, read_json, read_notebook, read_rst
+from sage_app.documents.structured import (
+    Parsed,
+    read_captions,
+    read_csv,
+    read_json,
+    read_notebook,
+    read_rst,
+    without_pages,
+)
 from sage_core._checks import shortened
 from sage_core.errors import InputError
 from sage_core.paths import PathArgument, as_path
@@ -48,6 +57,11 @@ _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
 _NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
 _MOST_CONTROLS = 0.01
+_REWRITTEN: dict[Kind, Callable[[str], str]] = {
+    "csv": read_csv,
+    "json": read_json,
+    "captions": read_captions,
+}
 _MARKUPS: dict[Kind, Markup] = {
     "text": "auto",
     "markdown": "markdown",
@@ -235,12 +249,14 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     text = decode(data, encoding, name=name)
     if kind == "code":
         return Parsed(text)
-    if kind == "csv" or kind == "json":
-        return Parsed((read_csv if kind == "csv" else read_json)(text))
+    if kind in _REWRITTEN:
+        return Parsed(_REWRITTEN[kind](text))
     if kind == "notebook":
         text = read_notebook(text, name=name)
     elif kind == "rst":
         text = read_rst(text)
+    elif kind == "text":
+        text = without_pages(text)
     headings = find_headings(text, _MARKUPS[kind])
     return Parsed(text, find_title(text, headings), headings)
 

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from email.message import Message
+from html import unescape
 from typing import NamedTuple
 
 from sage_core.errors import InputError
@@ -208,6 +209,51 @@ def _grid_rows(source: str) -> _Rows:
             _go_on(rows[-1], cells)
         begins = False
     return rows if header or not rows else [[[""]] * len(rows[0]), *rows]
+
+
+_CUE = re.compile(r"(?m)^(?:\d+:)?\d\d:\d\d[.,]\d{3} +--> .*$")
+_CUE_TAG = re.compile(r"<v(?:\.[^ <>]*)? ([^<>]*)>|</?[^<>]*>|\{\\[^{}]*\}")
+
+
+def read_captions(text: str) -> str:
+    """The words of captions (SRT, WebVTT), a paragraph for each speaker; no stamps, and no words twice."""
+    paragraphs: list[tuple[str, list[str]]] = []
+    for block in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n")):
+        if (time := _CUE.search(block)) is None:
+            continue  # a header, a note, a style
+        for line in block[time.end() :].splitlines():
+            speaker = next((m[1].strip() for m in _CUE_TAG.finditer(line) if m[1]), "")
+            said = " ".join(unescape(_CUE_TAG.sub("", line)).split())
+            if not paragraphs or (speaker and speaker != paragraphs[-1][0]):
+                paragraphs.append((speaker, []))
+            if said and said not in paragraphs[-1][1][-2:]:  # captions that roll repeat their lines
+                paragraphs[-1][1].append(said)
+    texts = [f"{speaker}: {' '.join(said)}".removeprefix(": ") for speaker, said in paragraphs if said]
+    return "\n\n".join(texts) + "\n" if texts else ""
+
+
+_BLANKS = r"(?:[ \t\f]*\n){%s,9}"
+_PAGE_BREAK = re.compile(
+    rf"\n{_BLANKS % 1}([^\n]*?(\d+)[^\d\n]*)\n{_BLANKS % 0}\f?([^\n]*\S[^\n]*)\n{_BLANKS % 1}"
+)
+
+
+def without_pages(text: str) -> str:
+    """A text in pages without their headers and feet; a sentence that goes on behind them is one.
+
+    Feet have a number that rises by one from page to page, and headers are the same on each.
+    """
+    breaks = list(_PAGE_BREAK.finditer(text))
+    numbers = {(" ".join(m[3].split()), int(m[2])) for m in breaks if len(m[2]) < 6}
+    parts, done = [], 0
+    for found in breaks:
+        header, number = " ".join(found[3].split()), int(found[2]) if len(found[2]) < 6 else -1
+        if not numbers & {(header, number - 1), (header, number + 1)}:
+            continue
+        ended = text[: found.start()].rstrip()[-1:] in ".!?:"
+        parts += [text[done : found.start()], "\n\n" if ended else "\n"]
+        done = found.end()
+    return "".join([*parts, text[done:]]) if parts else text
 
 
 def read_json(text: str) -> str:

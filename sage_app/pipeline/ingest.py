@@ -53,9 +53,6 @@ _PIECE_CHARACTERS = 2_000_000
 _KEPT_CHARACTERS = 10_000_000
 # A file that changed less than so many seconds before it was read may change again with the same time stamp.
 _SETTLED = 2.0
-# Seconds without a document after which progress is reported nevertheless.
-_HEARTBEAT = 1.0
-
 # Tokens that an embedding model reads at least, where it does not say.
 _WINDOW = 256
 
@@ -182,7 +179,7 @@ class DocumentMaker:
 
     def segmented(self, documents: Sequence[Document], stats: Mapping[str, str]) -> list[Segmented]:
         """Where to cut documents: within the window of the embedding model."""
-        window = Window.of(self.embedder, self.segmenter) if documents else None
+        window = Window.of(self.embedder, self.segmenter)
         spans = spans_of(self.segmenter, [d.text for d in documents], window)
         return [Segmented(d, own, stats.get(d.source, "")) for d, own in zip(documents, spans, strict=True)]
 
@@ -266,11 +263,7 @@ class Ingest:
         self._check_named()
         with _ahead(self._batches()) as batches:
             # The store is left alone, and no model loaded, until there is something to put in.
-            first: list[Segmented] = []
-            for first in batches:
-                if first:
-                    break
-                self._report_progress("")
+            first = next(batches, [])
             if self._fresh and not first:
                 raise self._nothing_readable(rebuild=rebuild)
             with self.store.writing(self._identity(probe=bool(first)), rebuild=rebuild):
@@ -386,10 +379,9 @@ class Ingest:
         return known is not None and file.stat != "" and known.stat == file.stat
 
     def _batches(self) -> Iterator[list[Segmented]]:
-        """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
+        """Documents in groups of about `_BATCH_CHARACTERS`."""
         batch: list[Document] = []
         size = 0
-        began = time.monotonic()
         stats = {file.source: file.stat for file in self._files.values()}
         for file in self._files.values():
             document = self._read(file)
@@ -400,9 +392,9 @@ class Ingest:
                     batch, size = [], 0
                 batch.append(document)
                 size += _BATCH_CHARACTERS if large else len(document.text)
-            if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - began > _HEARTBEAT):
+            if size >= _BATCH_CHARACTERS:
                 yield self.maker.segmented(batch, stats)
-                batch, size, began = [], 0, time.monotonic()
+                batch, size = [], 0
         if batch:
             yield self.maker.segmented(batch, stats)
 
@@ -444,8 +436,6 @@ class Ingest:
         self.store.put(made)
         for document in made:
             self._wrote(document.source, len(document.chunks))
-        if not batch:
-            self._report_progress("")
 
     def _parts(self, each: Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""

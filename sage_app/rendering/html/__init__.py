@@ -1,6 +1,6 @@
 """Results as HTML and SVG: self-contained, without scripts or network, every foreign text escaped."""
 
-from sage_app.rendering.html.charts import boundary_curve_svg, score_curve_svg
+from sage_app.rendering.html.charts import score_curve_svg
 from sage_app.rendering.html.page import check_page_path, write_page
 from sage_app.rendering.html.report import answer_report, retrieval_report, rounds_html
 from sage_app.rendering.html.views import boundaries_html, fragment, page_of, segmentation_report
@@ -8,7 +8,6 @@ from sage_app.rendering.html.views import boundaries_html, fragment, page_of, se
 __all__ = [
     "answer_report",
     "boundaries_html",
-    "boundary_curve_svg",
     "check_page_path",
     "fragment",
     "page_of",

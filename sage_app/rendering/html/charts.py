@@ -1,4 +1,4 @@
-"""Charts as SVG: scores with their cut (the paper's figures 8 and 9), P(same) along a text (figure 5)."""
+"""Scores with their cut as SVG, as in the paper's figures 8 and 9."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from typing import NamedTuple
 from sage_app.rendering.html.markup import Markup, join, tag
 from sage_app.rendering.html.style import svg_css
 from sage_app.rendering.rows import score_text
-from sage_core.segmentation.view import Boundary
 from sage_core.selection import Scale, Selection, rank_order
 from sage_core.selection.scales import usable_scores
-from sage_core.text.spans import Span
 
 _LARGEST = 1e300
 # Pictures are drawn at this width and scale with the page; text stays legible from 340 to 640 pixels.
 _WIDTH = 480
 _LEFT, _RIGHT, _BOTTOM, _LINE = 50, 16, 40, 18
-_MOST_DOTS = 400
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -167,59 +164,6 @@ def _dots(
         share = f", {value / before:.2f} of the one before" if value and before and before > 0 else ""
         words = f"rank {i + 1}: {score_text(raw[i])}{share}, {'kept' if is_selected else 'dropped'}"
         yield _dot("dot kept" if is_selected else "dot", plot.x(i + 1), plot.at(value), radius, words)
-
-
-def boundary_curve_svg(
-    boundaries: Sequence[Boundary], spans: Sequence[Span], *, threshold: float | None = None
-) -> str:
-    """P(same) along the text: joints hollow, cuts filled, the threshold as a line; an SVG that stands alone.
-
-    Of more than 400 places the cuts are drawn as a rug at the foot.
-    """
-    starts = {span.start for span in spans}
-    end = max([b.position for b in boundaries] + [s.end for s in spans] + [1])
-    top = 34
-    bottom = top + 130
-    x = Axis(0, end, _LEFT, _WIDTH - _RIGHT)
-    y = Axis(0, 1, bottom, top)
-    cuts = sum(b.position in starts for b in boundaries)
-    parts = [
-        tag("rect", class_="bg", width="100%", height="100%"),
-        tag("text", f"{len(boundaries)} places judged, {cuts} cut", x=8, y=20),
-        *_boundary_frame(x, y, bottom),
-    ]
-    if threshold is not None:
-        at = y(threshold)
-        parts.append(_level(x, at, "other"))
-        parts.append(_words(f"threshold {threshold:g}", "other-label", x.end, at - 5, "end"))
-    parts += _boundary_marks(x, y, boundaries, starts)
-    what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
-    how = f"{cuts} of them were cut; the text has {len(spans)} chunks."
-    return _svg(bottom + _BOTTOM, what, how, parts)
-
-
-def _boundary_marks(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
-    """A line, and a dot for each place while there is room; else the cuts as a rug at the foot."""
-    points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
-    yield tag("polyline", class_="line", points=points)
-    if len(boundaries) > _MOST_DOTS:
-        cuts = sorted({round(x(b.position)) for b in boundaries if b.position in starts})
-        yield tag("path", class_="rug", d="".join(f"M{at},{y.start - 8:.1f}v8" for at in cuts))
-        return
-    for b in boundaries:
-        cut = b.position in starts
-        words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
-        yield _dot("dot cut" if cut else "dot", x(b.position), y(b.probability), 3.0, words)
-
-
-def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
-    for value in (0.0, 0.5, 1.0):
-        yield _level(x, y(value))
-        yield _words(tick_text(value), "tick", x.start - 7, y(value) + 4, "end")
-    for value in x.ticks(4):
-        yield _words(f"{value:g}", "tick", x(value), bottom + 17, "middle")
-    yield _words("P(same)", "axis", 8, bottom + 34)
-    yield _words("character of the text", "axis", x.end, bottom + 34, "end")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sage_app.pipeline.results import Answer, Retrieval
@@ -30,34 +30,20 @@ _EXCERPT = 160
 _LONG = 160  # characters of a question that is no headline any more
 
 
-def answer_report(
-    answer: Answer,
-    *,
-    settings: Mapping[str, object] | None = None,
-    made: datetime | None = None,
-) -> str:
-    """One page: question, answer, its source; folded, the other passages and every detail.
-
-    ``settings`` are listed besides; ``made`` is now where None.
-    """
-    listed = section("Settings", settings_html(_settings(answer.retrieval, answer, settings, made)))
+def answer_report(answer: Answer, *, made: datetime | None = None) -> str:
+    """One page: question, answer, its source; folded, the other passages and every detail."""
+    listed = section("Settings", settings_html(_settings(answer.retrieval, answer, made)))
     return page(f"{answer.question} – sage-rag", *answer_head(answer), *answer_parts(answer, listed))
 
 
-def retrieval_report(
-    retrieval: Retrieval,
-    *,
-    error: str | None = None,
-    settings: Mapping[str, object] | None = None,
-    made: datetime | None = None,
-) -> str:
+def retrieval_report(retrieval: Retrieval, *, error: str | None = None, made: datetime | None = None) -> str:
     """One page for a retrieval without an answer; ``error`` says why there is none."""
     return page(
         f"{retrieval.question} – sage-rag",
         _heading(retrieval.question),
         tag("p", "No answer: ", foreign(error), class_="warning") if error else None,
         *retrieval_parts(retrieval, retrieval.selection),
-        section("Settings", settings_html(_settings(retrieval, None, settings, made))),
+        section("Settings", settings_html(_settings(retrieval, None, made))),
     )
 
 
@@ -203,9 +189,7 @@ def _warnings(answer: Answer) -> list[Markup]:
     return [tag("p", f"{answer.feedback.stop_meaning.capitalize()}.", class_="warning")] if failed else []
 
 
-def _settings(
-    retrieval: Retrieval, answer: Answer | None, more: Mapping[str, object] | None, made: datetime | None
-) -> dict[str, object]:
+def _settings(retrieval: Retrieval, answer: Answer | None, made: datetime | None) -> dict[str, object]:
     own: dict[str, object] = {} if answer is None else {"answered by": answer.answerer}
     own |= {
         "reranker": retrieval.reranker,
@@ -213,7 +197,7 @@ def _settings(
         "tokens counted by": retrieval.counter,
         "compared with": f"plain top-{retrieval.top_k} by similarity",
     }
-    return {**own, **(more or {}), **made_now(made)}
+    return {**own, **made_now(made)}
 
 
 def curve_html(

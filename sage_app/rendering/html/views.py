@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import singledispatch
 
 from sage_app.pipeline.results import Answer, Retrieval
-from sage_app.rendering.html.charts import boundary_curve_svg
 from sage_app.rendering.html.markup import Child, Markup, foreign, tag
 from sage_app.rendering.html.page import made_now, note, page, piece, section, settings_html, tile, tiles
 from sage_app.rendering.html.report import (
@@ -64,7 +63,7 @@ def segmentation_report(
     settings: Mapping[str, object] | None = None,
     made: datetime | None = None,
 ) -> str:
-    """One page for a document: its chunks in colors, P(same) along it, the settings.
+    """One page for a document: its chunks in colors, the settings.
 
     ``name`` is the heading; ``settings`` are listed besides; ``made`` is now where None.
     """
@@ -145,7 +144,7 @@ def _inspected(passages: Sequence[Passage], moves: Sequence[str] = ()) -> Markup
 
 
 def segmentation_parts(view: SegmentationView, most: int | None) -> list[Markup]:
-    """Figures, P(same) along the text, the chunks; at most so many where given."""
+    """Figures and the chunks; at most so many where given."""
     starts = {span.start for span in view.spans}
     cuts = sum(b.position in starts for b in view.boundaries)
     total, count = sum(view.tokens), len(view.spans)
@@ -159,10 +158,6 @@ def segmentation_parts(view: SegmentationView, most: int | None) -> list[Markup]
         tile("places judged", f"{len(view.boundaries):,}", f"{cuts:,} of them cut"),
         *_reason_tile(view),
     )
-    parts = [figures]
-    if view.boundaries:
-        curve = Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold))
-        parts.append(section("P(same) along the text", tag("figure", curve, class_="curve")))
     chunks = boundaries_html(
         view.text,
         view.boundaries,
@@ -172,7 +167,7 @@ def segmentation_parts(view: SegmentationView, most: int | None) -> list[Markup]
         most=most,
         reasons=view.reasons,
     )
-    return [*parts, section("Chunks", _legend(), Markup(chunks))]
+    return [figures, section("Chunks", _legend(), Markup(chunks))]
 
 
 def _reason_tile(view: SegmentationView) -> list[Markup]:

@@ -1,4 +1,4 @@
-"""A ranking in a terminal: candidates with their scores, the cut among them, the curve."""
+"""A ranking in a terminal: candidates with their scores, the cut among them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sage_core.text.sanitize import one_line
 
 _BAR_WIDTH = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_LEVELS = "▁▂▃▄▅▆▇█"
 # More of a text than any terminal shows on one line.
 _EXCERPT = 1000
 # Candidates below the cut that are shown.
@@ -29,8 +28,7 @@ def retrieval_view(retrieval: Retrieval, *, most: int = 12) -> RenderableType:
         return Text("nothing was found", style="yellow")
     rows = retrieval_rows(retrieval)
     table = _table(rows, retrieval.selection.cut, most)
-    lines = (_curve_line(rows, retrieval.selection.cut), _cut_line(retrieval.selection))
-    return Group(table, *lines, _token_line(retrieval))
+    return Group(table, _cut_line(retrieval.selection), _token_line(retrieval))
 
 
 def _table(rows: Sequence[Row], cut: int, most: int) -> Table:
@@ -75,16 +73,6 @@ def _cells(row: Row, selected: bool, counted: bool, placed: bool) -> Iterator[Te
 def _bar(share: float) -> str:
     eighths = round(min(max(share, 0.0), 1.0) * _BAR_WIDTH * 8)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-
-
-def _curve_line(rows: Sequence[Row], cut: int) -> Text:
-    line = Text("curve   ", style="bold")
-    for row in rows:
-        if row.rank == cut + 1:
-            line.append("│", style="bold red")
-        level = _LEVELS[min(max(int(row.share * len(_LEVELS)), 0), len(_LEVELS) - 1)]
-        line.append(level, style="not bold green" if row.rank <= cut else "not bold dim red")
-    return line
 
 
 def _cut_line(selection: Selection) -> Text:

@@ -87,6 +87,7 @@ FILES: dict[str, Callable[[int], bytes]] = {
     ".csv": values,
     ".json": lambda size: json.dumps(rows(size)).encode(),
     ".ipynb": notebook,
+    ".srt": lambda size: "\n\n".join(f"00:00:01,000 --> 00:00:02,000\n{t}" for t in sentences(size)).encode(),
     ".eml": message,
     ".rtf": lambda size: ("{\\rtf1 " + "\\par\n".join(sentences(size)) + "}").encode(),
     ".pdf": lambda size: pdfs.with_lines(sentences(size)),

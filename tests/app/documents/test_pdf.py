@@ -1,5 +1,6 @@
 """PDF: paragraphs out of lines, columns in order, page furniture left out, exact pages; damaged files refused."""
 
+import io
 import random
 import re
 import resource
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from reportlab.pdfbase.pdfmetrics import stringWidth
+from reportlab.pdfgen.canvas import Canvas
 
 from sage_app.documents.pdf import read_pdf
 from sage_app.documents.reader import read_document
@@ -100,6 +103,40 @@ def test_clauses_begin_paragraphs_and_footnotes_are_apart() -> None:
 
 def test_words_broken_at_line_ends_are_whole() -> None:
     assert read_pdf(pdfs.hyphenated()).text == pdfs.HYPHENATED
+
+
+LOCK = "A boat that waits for the lock shows one white light, and if the lock is shut it shows two of them."
+
+
+def test_words_that_are_placed_one_by_one_are_apart() -> None:
+    out = io.BytesIO()
+    canvas = Canvas(out)
+    canvas.setFont("Times-Roman", 10)
+    x = 72.0
+    for word in LOCK.split():
+        canvas.drawString(x, 700, word)
+        x += stringWidth(word, "Times-Roman", 10) + 1.5
+    canvas.save()
+    assert read_pdf(out.getvalue()).text == LOCK
+
+
+def test_text_that_recurs_is_no_running_header_and_numbers_of_lines_are_no_column() -> None:
+    terms = [
+        f"Clause {n}. The tenant keeps the towpath\nclear of nettles and weeds.\nRent is due in May."
+        for n in "123"
+    ]
+    text = read_pdf(pdfs._drawn([page.split("\n") for page in terms])).text
+    assert all(f"Clause {n}." in text for n in "123") and text.count("Rent is due") == 3
+    words = LOCK.split()
+    lines = [f"{n}         {' '.join(words[3 * n - 3 : 3 * n])}" for n in range(1, 9)]
+    assert read_pdf(pdfs._drawn([lines])).text.split() == words
+
+
+def test_a_compound_keeps_its_hyphen_and_a_broken_word_loses_it() -> None:
+    text = read_pdf(
+        pdfs._drawn([["It is a well-", "known rule of inter-", "national law, user-", "defined."]])
+    ).text
+    assert text == "It is a well-known rule of international law, user-defined."
 
 
 def test_items_of_a_list_stand_on_lines_of_their_own() -> None:

@@ -36,6 +36,42 @@ def test_json_as_it_stands_and_minified_with_lines() -> None:
     assert json.loads(lines) == value and lines.count("\n") > 100
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "text"),
+    [
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nThe <i>lock</i>\n\n2\n00:00:02,000 --> 00:00:03,000\nopens.", "The lock opens."),
+        (
+            "a.vtt",
+            "WEBVTT - x\n\nNOTE of the editor\n\n00:01.000 --> 00:02.000 align:start\n<v Ann>Who &amp; what?\n\n"
+            "00:02.000 --> 00:03.000\n<v Bo>Nobody.",
+            "Ann: Who & what?\n\nBo: Nobody.",
+        ),
+        (
+            "a.vtt",
+            "WEBVTT\n\n00:01.000 --> 00:02.000\nthe<00:01.500><c> lock</c>\n\n00:02.000 --> 00:03.000\nthe lock\nopens",
+            "the lock opens",
+        ),
+    ],
+)  # fmt: skip
+def test_captions_are_their_words(name: str, source: str, text: str) -> None:
+    document = parse_document(name, source.encode())
+    assert document.text == f"{text}\n" and not document.headings and document.title is None
+
+
+def test_a_sentence_goes_on_over_a_page() -> None:
+    page = "\n\n\nBerg & Lund                {}\n\f\nMemo 9                 Locks\n\n\n"
+    source = (
+        "It shows"
+        + page.format(3)
+        + "two lights."
+        + page.format(4)
+        + "It then waits.\n\n9 boats\n\nOf all.\n"
+    )
+    assert parse_document("a.txt", source.encode()).text == (
+        "It shows\ntwo lights.\n\nIt then waits.\n\n9 boats\n\nOf all.\n"
+    )
+
+
 def test_a_notebook_is_its_cells() -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# Tides\n", "They turn."]},

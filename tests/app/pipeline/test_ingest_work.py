@@ -124,7 +124,10 @@ def test_pieces_of_a_long_text_hold_all_of_it(monkeypatch: pytest.MonkeyPatch) -
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
     def peak(files: int) -> int:
         folder = tmp_path / str(files)
-        fill(folder, {f"{i}.txt": f"Page {i}.\n\n" + "A line of the log. " * 600 for i in range(files)})
+        fill(
+            folder,
+            {f"{i}.txt": f"Page {i}.\n\n" + ("A line of the log. " * 6 + "\n\n") * 100 for i in range(files)},
+        )
         tracemalloc.start()
         try:
             run(tmp_path / f"store-{files}", folder)
