@@ -9,9 +9,9 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.selection import SelectionConfig
-from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
-from tests.fakes.langchain import TEXT, WordEmbeddings
-from tests.fakes.models import HashModel, WordReranker
+from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
+from tests.fakes.langchain import WordEmbeddings
+from tests.fakes.models import WordReranker
 
 TEXTS = [
     "bees on the roof",
@@ -33,6 +33,10 @@ def chroma(space: str) -> VectorStore:
     return store
 
 
+def cosine() -> VectorStore:
+    return chroma("cosine")
+
+
 def memory() -> VectorStore:
     store = InMemoryVectorStore(WordEmbeddings())
     store.add_texts(TEXTS, metadatas=[{"i": i} for i in range(5)], ids=[f"id{i}" for i in range(5)])
@@ -46,33 +50,34 @@ def cosines(question: str) -> dict[int, float]:
 
 
 @pytest.mark.parametrize(
-    "make", [memory, lambda: chroma("cosine"), lambda: chroma("ip"), lambda: chroma("l2")]
+    ("make", "distance"),
+    [
+        (memory, None),
+        (cosine, lambda c: 1 - c),
+        (lambda: chroma("ip"), lambda c: 1 - c),
+        (lambda: chroma("l2"), lambda c: 2 - 2 * c),
+    ],
+    ids=["memory", "cosine", "ip", "l2"],
 )
-async def test_scores_are_similarities_in_every_store(make):
+async def test_scores_are_similarities_in_every_store_and_distances_are_kept(make, distance):
     retriever = ScoredVectorStoreRetriever(vectorstore=make(), k=5)
     found = retriever.invoke("bees on the roof")
     assert await retriever.ainvoke("bees on the roof") == found
     truth = cosines("bees on the roof")
     assert [d.metadata["i"] for d in found] == sorted(truth, key=truth.get, reverse=True)
+    assert found[0].id == "id0" and all(type(d.metadata["score"]) is float for d in found)
     scores = [d.metadata["score"] for d in found]
-    assert scores == sorted(scores, reverse=True) and all(type(s) is float for s in scores)
-    assert found[0].id == "id0"
-
-
-def test_cosine_scores_are_the_cosines_and_distances_are_kept():
-    truth = cosines("bees on the roof")
-    for store in (memory(), chroma("cosine")):
-        for d in ScoredVectorStoreRetriever(vectorstore=store, k=5).invoke("bees on the roof"):
-            assert d.metadata["score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
-    for d in ScoredVectorStoreRetriever(vectorstore=chroma("l2"), k=5).invoke("bees on the roof"):
-        assert d.metadata["distance"] == pytest.approx(2 - 2 * truth[d.metadata["i"]], abs=1e-5)
-    assert all(
-        "distance" not in d.metadata for d in ScoredVectorStoreRetriever(vectorstore=memory()).invoke("x")
-    )
+    assert scores == sorted(scores, reverse=True)
+    for d in found:
+        expected = truth[d.metadata["i"]]
+        assert distance is None or d.metadata["distance"] == pytest.approx(distance(expected), abs=1e-5)
+        assert ("distance" in d.metadata) is (distance is not None)
+        if make in (memory, cosine):
+            assert d.metadata["score"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_search_kwargs_and_filters():
-    store = chroma("cosine")
+    store = cosine()
     assert len(ScoredVectorStoreRetriever(vectorstore=store, k=2).invoke("bees")) == 2
     assert len(ScoredVectorStoreRetriever(vectorstore=store).invoke("bees", k=3)) == 3
     only = ScoredVectorStoreRetriever(vectorstore=store, search_kwargs={"filter": {"i": 3}}).invoke("bees")
@@ -170,22 +175,7 @@ def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(store_type
     assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
 
 
-def test_the_whole_way_from_text_to_chunks_in_chroma():
-    module = pytest.importorskip("langchain_chroma")
-    chunks = SageTextSplitter(model=HashModel(), add_start_index=True).split_documents(
-        [Document(page_content=TEXT, metadata={"source": "note"})]
-    )
-    store = module.Chroma(collection_name=f"t{uuid.uuid4().hex}", embedding_function=WordEmbeddings())
-    store.add_documents(chunks)
-    found = SageRetriever.from_vectorstore(
-        store, base_compressor=SageCompressor(reranker=WordReranker())
-    ).invoke("Where are the presses of the printing house?")
-    assert "presses" in found[0].page_content
-    for d in found:
-        assert TEXT[d.metadata["start_index"] :].startswith(d.page_content)
-
-
-@pytest.mark.parametrize("make", [memory, lambda: chroma("cosine")])
+@pytest.mark.parametrize("make", [memory, cosine])
 def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silence(make, caplog):
     store = make()
     store.add_documents(
@@ -206,8 +196,3 @@ def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silen
     assert (own.metadata["score"], own.metadata["distance"]) == ("A+", "near")
     assert own.metadata["similarity"] == own.metadata["relevance_score"] == pytest.approx(1.0, abs=1e-5)
     assert not caplog.text
-
-
-def test_distances_of_inner_products_are_kept_as_such():
-    for d in ScoredVectorStoreRetriever(vectorstore=chroma("ip"), k=5).invoke("bees near the bridge"):
-        assert d.metadata["score"] == pytest.approx(1 - d.metadata["distance"], abs=1e-5)
