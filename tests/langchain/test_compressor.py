@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import json
-import math
 
 import numpy as np
 import pytest
@@ -264,12 +263,6 @@ def test_is_a_langchain_compressor_in_a_pipeline():
     )
     with pytest.raises(InputError, match="CrossEncoderReranker"):
         dropped.compress_documents(documents(), "q")
-
-
-def test_nan_under_a_score_key_is_no_score():
-    docs = [Document(page_content=str(i), metadata={"s": s}) for i, s in enumerate([math.nan, 0.9, 0.8])]
-    out = SageCompressor(score_key="s", selection=SelectionConfig(min_k=1)).rank(docs, "question")
-    assert [d.metadata["relevance_score"] for d in out] == [0.9, 0.8, None]
 
 
 def test_probabilities_that_are_none_are_an_error():

@@ -17,7 +17,6 @@ from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
 from sage_core.errors import InputError
-from sage_core.verify import check
 from sage_langchain.middleware import SageGroundingMiddleware
 
 
@@ -191,16 +190,6 @@ def test_a_mark_keeps_the_blocks_of_the_answer():
     agent, _ = checked([content])
     last = ask(agent)[-1]
     assert last.content[:2] == content[:2] and last.content[2]["text"] == f"{FALSE} {UNSUPPORTED}"
-
-
-def test_one_rule_says_what_is_not_in_the_passages():
-    """A doubtful statement is "unsure", in the check and in the middleware alike."""
-    answer = "Weekday passengers depart by boat from the northern quay in the morning."
-    agent, _ = checked([answer])
-    last = ask(agent)[-1]
-    verdict = last.additional_kwargs["sage_grounding"]["verdict"]
-    assert verdict == check("When does the ferry leave?", [FOUND], answer).to_dict()
-    assert verdict["marks"][0]["support"] == "unsure" and last.text == answer
 
 
 class StreamingModel(ScriptedModel):

@@ -255,13 +255,6 @@ def test_rerank_and_select_show_in_traces():
     assert runs.metadata[0]["ls_embedding_provider"] == "WordEmbeddings"
 
 
-def test_scores_of_the_search_are_selected_on_without_a_reranker():
-    store = InMemoryVectorStore.from_texts(["text 0", "text 1", "text 2"], WordEmbeddings())
-    [best] = SageRetriever.from_vectorstore(store, reranker=None, k=1).invoke("text 1")
-    assert best.page_content == "text 1"
-    assert best.metadata["relevance_score"] == pytest.approx(best.metadata["score"])
-
-
 def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
     documents = [
         Document("The ferry leaves at seven.", id="a", metadata={"lang": "en"}),

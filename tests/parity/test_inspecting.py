@@ -11,11 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
@@ -87,18 +84,6 @@ def steps(found: Inspection) -> list[str]:
     return [step.name for step in found.steps]
 
 
-class BM25Retriever(BaseRetriever):
-    """As in `langchain_community`, which is not to be installed for one class."""
-
-    documents: list[Document]
-    bm25: Any
-
-    def _get_relevant_documents(self, query: str, **kwargs: Any) -> list[Document]:
-        bm25 = self.bm25.BM25Okapi([d.page_content.split() for d in self.documents])
-        scores = bm25.get_scores(query.split())
-        return [self.documents[i] for i in sorted(range(len(scores)), key=lambda i: -scores[i])[:2]]
-
-
 def fusion(over: Searched, **settings: Any) -> QueryFusionRetriever:
     parts = [over.index.as_retriever(similarity_top_k=5), Given(over.index.as_retriever().retrieve("bees"))]
     settings = {"llm": MockLLM(), "num_queries": 1, "mode": "reciprocal_rerank", **settings}
@@ -120,22 +105,6 @@ def merging(over: Searched) -> AutoMergingRetriever:
 
 def classic(name: str) -> Any:
     return getattr(pytest.importorskip("langchain_classic.retrievers"), name)
-
-
-def ensemble(over: Searched) -> Any:
-    words = BM25Retriever(documents=over.documents, bm25=pytest.importorskip("rank_bm25"))
-    both = [over.store.as_retriever(search_kwargs={"k": 3}), words]
-    return classic("EnsembleRetriever")(retrievers=both, weights=[0.5, 0.5])
-
-
-def parents(over: Searched) -> Any:
-    retriever = classic("ParentDocumentRetriever")(
-        vectorstore=InMemoryVectorStore(MiniLMEmbeddings()),
-        docstore=InMemoryStore(),
-        child_splitter=RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0),
-    )
-    retriever.add_documents([Document(" ".join(TEXTS[:3])), Document(" ".join(TEXTS[3:]))])
-    return retriever
 
 
 def expressions(over: Searched) -> Any:
@@ -162,12 +131,9 @@ ONE: Any = SelectionConfig(min_k=1)
 TARGETS: dict[str, tuple[Callable[[Searched], Any], list[str], int]] = {
     "vectors, LlamaIndex": (lambda o: o.index.as_retriever(similarity_top_k=4), ["VectorIndexRetriever"], 4),
     "vectors": (lambda o: o.store.as_retriever(search_kwargs={"k": 3}), ["VectorStoreRetriever"], 3),
-    "mmr": (lambda o: o.store.as_retriever(search_type="mmr", search_kwargs={"k": 3}), ["VectorStoreRetriever"], 3),
     "fusion": (lambda o: fusion(o, use_async=False), ["VectorIndexRetriever", "Given", "QueryFusionRetriever"], 3),
     "fusion, awaited": (fusion, ["VectorIndexRetriever", "Given", "QueryFusionRetriever"], 3),
-    "ensemble": (ensemble, ["VectorStoreRetriever", "BM25Retriever", "EnsembleRetriever"], 4),
     "merging": (merging, ["VectorIndexRetriever", "AutoMergingRetriever"], 1),
-    "parents": (parents, ["ParentDocumentRetriever"], 2),
     "cutoff": (cutoff, ["VectorIndexRetriever", "SimilarityPostprocessor"], 1),
     "compression": (compression, ["VectorStoreRetriever", "ContextualCompressionRetriever"], 1),
     "expressions": (expressions, ["VectorStoreRetriever"], 2),
@@ -261,18 +227,6 @@ def test_an_answer_has_its_marks(over: Searched) -> None:
     for found in (inspect(engine), inspect(expressions(over))):
         assert [m.support for m in found.marks if m.text.strip()] == ["supported", "unsupported"]
         assert found.answer == INVENTED and EVIDENCE in found.prompts[0] and QUESTION in found.prompts[0]
-
-
-def test_a_retrieval_chain(over: Searched) -> None:
-    chains = pytest.importorskip("langchain_classic.chains")
-    combine = pytest.importorskip("langchain_classic.chains.combine_documents")
-    llm, prompt = (
-        FakeListChatModel(responses=["At seven."]),
-        ChatPromptTemplate.from_template("{context}\n{input}"),
-    )
-    stuffed = combine.create_stuff_documents_chain(llm, prompt)
-    found = inspect(chains.create_retrieval_chain(over.store.as_retriever(), stuffed), {"input": QUESTION})
-    assert (found.question, len(found.sent), found.answer) == (QUESTION, 4, "At seven.")
 
 
 def our_engine(over: Searched) -> SageQueryEngine:
