@@ -15,7 +15,8 @@ from sage_core.paths import TEXT_HINT, PathArgument, as_path, kind_of
 
 Kind = Literal[
     "text", "markdown", "rst", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
-    "xlsx", "pptx", "epub", "odt", "rtf", "captions",
+    "xlsx", "pptx", "captions",
+    "epub", "odt", "rtf", "org", "latex", "docbook", "jats", "mediawiki", "typst", "fb2",
 ]  # fmt: skip
 
 _SUFFIXES: dict[Kind, str] = {
@@ -35,10 +36,21 @@ _SUFFIXES: dict[Kind, str] = {
     "epub": ".epub",
     "odt": ".odt",
     "rtf": ".rtf",
+    "org": ".org",
+    "latex": ".tex .latex",
+    "docbook": ".dbk .docbook",
+    "jats": ".jats .nxml",
+    "mediawiki": ".wiki .mediawiki",
+    "typst": ".typ",
+    "fb2": ".fb2",
     "captions": ".srt .vtt",
 }
 KINDS: dict[str, Kind] = {suffix: kind for kind, listed in _SUFFIXES.items() for suffix in listed.split()}
-ISOLATED: frozenset[Kind] = frozenset(("pdf", "docx", "xlsx", "pptx", "epub", "odt", "rtf", "email"))
+PANDOC: frozenset[Kind] = frozenset(
+    ("epub", "odt", "rtf", "org", "latex", "docbook", "jats", "mediawiki", "typst", "fb2")
+)
+"""Kinds that pandoc reads, by its names for them."""
+ISOLATED: frozenset[Kind] = PANDOC | frozenset[Kind](("pdf", "docx", "xlsx", "pptx", "email"))
 """Kinds whose bytes are no text, and which are read in a process of their own."""
 
 REMEDIES = {

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_app.documents.discovery import Kind
+from sage_app.documents.discovery import PANDOC, Kind
 from sage_app.documents.structured import Parsed, read_email
 from sage_core._checks import check_installed
 from sage_core.errors import InputError, MissingExtraError
@@ -47,7 +47,7 @@ _NEEDS = {
     "docx": ("Reading Word files", "files", "mammoth", "lxml", "markdownify"),
     "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml", "markdownify"),
     "pptx": ("Reading slides", "office", "pptx", "lxml", "markdownify"),
-    **dict.fromkeys(("epub", "odt", "rtf"), ("Reading what pandoc reads", "files", "lxml", "markdownify")),
+    **dict.fromkeys(PANDOC, ("Reading what pandoc reads", "files", "lxml", "markdownify")),
     "email": ("Reading mail", "files"),
 }
 
@@ -222,7 +222,7 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_app.documents.docx import read_docx
 
         return read_docx(data, name=name)
-    if kind in ("epub", "odt", "rtf"):
+    if kind in PANDOC:
         from sage_app.documents.pandoc import read_with_pandoc
 
         return read_with_pandoc(kind, data, name=name)

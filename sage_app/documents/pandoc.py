@@ -1,4 +1,4 @@
-"""OpenDocument texts, RTF and e-books, which the program ``pandoc`` writes as HTML."""
+"""OpenDocument texts, RTF, e-books and languages of markup, which the program ``pandoc`` writes as HTML."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sage_app.documents.docx import check_archive, packed_title
 from sage_app.documents.html import read_html
+from sage_app.documents.reader import decode
 from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 
@@ -35,7 +36,7 @@ def find_pandoc() -> str | None:
 
 
 def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> Parsed:
-    """Text, title and headings of an ``odt``, ``rtf`` or ``epub`` file; what is struck out is left out.
+    """Text, title and headings of a file of one of the kinds `PANDOC`; what is struck out is left out.
 
     Raises:
         InputError: For a damaged or encrypted file, or one that unpacks to too much.
@@ -45,7 +46,7 @@ def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> Parse
     if program is None:
         raise MissingExtraError(f"Reading .{kind} files without the program pandoc in PATH", "pandoc")
     title = ""
-    if kind != "rtf":
+    if kind in ("odt", "epub"):
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 check_archive(archive, name, lambda part: bool(_MEDIA.search(part)))
@@ -53,6 +54,8 @@ def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> Parse
                     title, data = packed_title(archive, "meta.xml"), _with_inner_texts(archive)
         except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError) as error:
             raise InputError(f"{name} is not a readable .{kind} file, or is encrypted: {error}") from error
+    elif kind != "rtf":
+        data = decode(data, name=name).encode()
     elif not data.lstrip().startswith(b"{\\rtf"):
         raise InputError(f"{name} is not a readable RTF file: it does not begin with {{\\rtf")
     else:

@@ -256,6 +256,8 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     elif kind == "rst":
         text = read_rst(text)
     elif kind == "text":
+        if Path(name).suffix.lower() not in KINDS and text.lstrip()[:2] in ("<?", "<!", "%!"):
+            logger.warning("%s is read as it stands, markup and all: save it as HTML or text", name)
         text = without_pages(text)
     headings = find_headings(text, _MARKUPS[kind])
     return Parsed(text, find_title(text, headings), headings)

@@ -129,6 +129,39 @@ def test_pandoc_reads(name: str) -> None:
 
 
 @needs_pandoc
+@pytest.mark.parametrize(
+    ("suffix", "source"),
+    [
+        ("org", "#+TITLE: Dues\n* Fees\nA boat /pays/.\n| boat | 9 |"),
+        (
+            "tex",
+            "\\title{Dues}\\begin{document}\\maketitle\\section{Fees}A boat \\emph{pays}.\\end{document}",
+        ),
+        (
+            "dbk",
+            "<article><title>Dues</title><section><title>Fees</title><para>A boat pays.</para></section></article>",
+        ),
+        (
+            "nxml",
+            "<article><front><article-meta><title-group><article-title>Dues</article-title></title-group></article-meta>"
+            "</front><body><sec><title>Fees</title><p>A boat pays.</p></sec></body></article>",
+        ),
+        ("wiki", "== Fees ==\nA boat ''pays''."),
+        ("typ", "= Fees\nA boat _pays_."),
+        (
+            "fb2",
+            "<FictionBook xmlns='http://www.gribuser.ru/xml/fictionbook/2.0'><body><section><title><p>Fees</p></title>"
+            "<p>A boat pays.</p></section></body></FictionBook>",
+        ),
+    ],
+)
+def test_languages_of_markup_are_read(suffix: str, source: str) -> None:
+    document = parse_document(f"a.{suffix}", source.encode())
+    assert "Fees" in [heading.text for heading in document.headings]
+    assert "A boat" in document.text and "pays" in document.text and not set("\\<") & set(document.text)
+
+
+@needs_pandoc
 @pytest.mark.parametrize("suffix", ["epub", "odt", "rtf"])
 @pytest.mark.parametrize("data", [b"PK\x03\x04 damaged", b"Plain text.", b"\0\1", zipped({"a.xml": "<a/>"})])
 def test_a_damaged_file_is_an_error_that_names_it(suffix: str, data: bytes) -> None:
