@@ -40,7 +40,7 @@ Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an ex
 \b
   sage-rag eval list                          experiments, data sets, methods
   sage-rag eval run table3 --data dev         on the development sets, without an LLM
-  sage-rag eval run table3 --data sets/       on the published sets in sets/quality and sets/qasper
+  sage-rag eval run table3 --data sets/       on Parquet files of the hub in sets/quality, sets/qasper
   sage-rag eval report sage-eval/table3-...   write the report again
   sage-rag eval compare BEFORE AFTER          what changed between two runs
   sage-rag eval make-questions PATH -o NAME   questions about your own documents, written by an LLM
@@ -87,8 +87,9 @@ def run(
     data: Annotated[
         str | None,
         typer.Option(
-            help="dev (the experiment's development sets), dev/NAME (one of them), a folder with the "
-            "published sets by name, or PREFIX of PREFIX_docs.jsonl and PREFIX_questions.jsonl.",
+            help="dev (the experiment's development sets), dev/NAME (one of them), a folder with "
+            "Parquet files of the published sets by name, or PREFIX of PREFIX_docs.jsonl and "
+            "PREFIX_questions.jsonl.",
             metavar="DIR",
             show_default="from the hub",
         ),

@@ -31,8 +31,8 @@ def choose_data(
     Args:
         experiment: The experiment.
         data: ``"dev"`` for the development sets of the experiment, ``"dev/NAME"`` for one by name; a folder
-            that holds the published sets by name; the prefix of a pair of files in our own format; None for
-            the published sets from the hub.
+            that holds Parquet files of the published sets by name; the prefix of a pair of files in our own
+            format; None for the published sets from the hub.
         questions: So many questions of each set, drawn with ``seed``; None for all.
         seed: Of the sample.
 
@@ -71,7 +71,7 @@ def _from_hub(name: str, pooled: bool | None) -> Dataset:
         return load_dataset(name, pooled=pooled)
     except (InputError, MissingExtraError) as error:
         raise InputError(
-            f"{error}. Or put its files ({_files(name)}) into DIR/{name} and say --data DIR; or --data dev "
+            f"{error}. Or put {_files(name)} into DIR/{name} and say --data DIR; or --data dev "
             "for the development sets of this project"
         ) from error
 
@@ -82,17 +82,17 @@ def _from_folder(name: str, folder: Path, pooled: bool | None) -> Dataset:
     path = folder / name
     if not path.exists():
         raise InputError(
-            f"data set {name!r} is not in {folder}: put its files ({_files(name)}) into {path}, "
+            f"data set {name!r} is not in {folder}: put {_files(name)} into {path}, "
             "or say --data dev for the development sets of this project"
         )
     return load_dataset(name, path, pooled=pooled)
 
 
 def _files(name: str) -> str:
-    """What the published files of a set are."""
+    """What the files of a set are."""
     from sage_eval.datasets.published import FORMATS
 
-    return FORMATS[name].files if name in FORMATS else f"the files of {name}"
+    return f"the Parquet files of {FORMATS[name].hub}, from the hub," if name in FORMATS else "its files"
 
 
 def _is_pair(prefix: str) -> bool:

@@ -270,7 +270,10 @@ def test_mistakes_say_what_to_do(own: list[str], capsys: pytest.CaptureFixture[s
 def test_published_sets_that_are_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "sets").mkdir()
     said = mistake(capsys, "eval", "run", "table12", "--data", "sets", "--offline")
-    assert re.search(r"'quality' is not in sets: put its files \(QuALITY.*\) into sets/quality", said)
+    assert re.search(
+        r"'quality' is not in sets: put the Parquet files of emozilla/quality, from the hub, into sets/quality",
+        said,
+    )
     assert "--data dev" in said
     assert "no such folder" in mistake(capsys, "eval", "run", "table12", "--data", "nowhere", "--offline")
 

@@ -145,7 +145,6 @@ def test_missing_and_damaged_files_are_told(tmp_path):
         ({"name": "jsonl"}, "give the path"),
         ({"name": "dev/squad2_dev16", "split": "test"}, "has no splits"),
         ({"name": "quality", "path": "nowhere.dev"}, "no file or folder nowhere.dev"),
-        ({"name": "quality", "limit": 0}, "at least 1"),
     ],
 )
 def test_wrong_arguments_say_what_is_right(arguments, message):
@@ -153,16 +152,16 @@ def test_wrong_arguments_say_what_is_right(arguments, message):
         load_dataset(**arguments)
 
 
-def test_a_limit_draws_the_same_questions_for_the_same_seed(tmp_path):
+def test_a_sample_draws_the_same_questions_for_the_same_seed(tmp_path):
     questions = [{**QUESTIONS[1], "qid": f"q{i}", "doc_id": ("mill", "ferry")[i % 2]} for i in range(40)]
-    stem = str(write(tmp_path, questions=questions))
-    some = load_dataset(stem, limit=5, seed=1)
-    assert [q.id for q in some.questions] == [q.id for q in load_dataset(stem, limit=5, seed=1).questions]
-    assert [q.id for q in some.questions] != [q.id for q in load_dataset(stem, limit=5, seed=2).questions]
-    assert len(load_dataset(stem, limit=99).questions) == 40
-    one = load_dataset(stem, limit=1)
-    assert len(one.documents) == 1  # only the one asked about
-    assert len(load_dataset(stem, limit=1, pooled=True).documents) == 2
+    whole = load_dataset(str(write(tmp_path, questions=questions)))
+    some = whole.sample(5, seed=1)
+    assert [q.id for q in some.questions] == [q.id for q in whole.sample(5, seed=1).questions]
+    assert [q.id for q in some.questions] != [q.id for q in whole.sample(5, seed=2).questions]
+    assert len(whole.sample(99).questions) == 40
+    assert len(whole.sample(1).documents) == 1  # only the one asked about
+    pooled = load_dataset(str(tmp_path / "tiny"), pooled=True)
+    assert len(pooled.sample(1).documents) == 2
 
 
 def test_repeated_ids_are_named():
@@ -213,7 +212,7 @@ def test_a_missing_development_set_is_told(tmp_path, monkeypatch):
 
 def test_all_names_have_a_line_about_them():
     names = dataset_names()
-    assert {"quality", "quality-hard", "qasper", "narrativeqa", "triviaqa", "squad", "jsonl"} <= names.keys()
+    assert {"quality", "qasper", "narrativeqa", "triviaqa", "squad", "jsonl"} <= names.keys()
     assert {f"dev/{name}" for name in DEV_SETS} <= names.keys()
     assert all(names.values())
 

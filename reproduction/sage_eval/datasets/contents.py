@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 from sage_eval.records import EvalDocument, EvalQuestion, Evidence
-
-__all__ = [
-    "Contents",
-    "Record",
-    "TextBuilder",
-    "Wanted",
-    "evidence_of",
-    "find_file",
-    "occurrences",
-    "read_csv",
-    "read_json_lines",
-    "read_json_object",
-    "shown",
-    "split_name",
-    "unique",
-]
 
 _T = TypeVar("_T")
 
@@ -100,24 +82,18 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def open_text(path: Path) -> TextIO:
-    """Open a text file, gzipped or not; InputError where it cannot be opened."""
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-        return path.open(encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def read_json_lines(path: Path, what: str) -> Iterator[Record]:
-    """The JSON objects of a file with one a line, else InputError; blank lines are passed over."""
-    with open_text(path) as file:
-        number = 0
-        while line := guarded(path, file.readline):
-            number += 1
-            if line.strip():
-                yield _parsed_line(line, f"{path}, line {number}", what)
+    """The JSON objects of a file, one a line, gzipped or not, else InputError; blank lines do not count."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                text = line.decode("utf-8-sig")
+                if text.strip():
+                    yield _parsed_line(text, f"{path}, line {number}", what)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except (OSError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {error}; is the download complete?") from error
 
 
 def _parsed_line(line: str, where: str, what: str) -> Record:
@@ -130,78 +106,6 @@ def _parsed_line(line: str, where: str, what: str) -> Record:
     return Record(data, where)
 
 
-def guarded(path: Path, read: Callable[[], Any]) -> Any:
-    """What ``read`` gives, with errors of reading and decoding as ours."""
-    try:
-        return read()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
-    except (OSError, EOFError, csv.Error) as error:
-        raise InputError(f"cannot read {path}: {error}; is the download complete?") from error
-
-
-def read_json_object(path: Path, what: str) -> Record:
-    """The JSON object that a file holds.
-
-    Raises:
-        InputError: Where it cannot be read or is no JSON object.
-    """
-    with open_text(path) as file:
-        text = guarded(path, file.read)
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: not valid JSON ({error.msg}); {what} is one JSON object: "
-            "is the download complete?"
-        ) from error
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: {what} is one JSON object, not {shown(data)}")
-    return Record(data, str(path))
-
-
-def read_csv(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    """The rows of a CSV file by column name.
-
-    Raises:
-        InputError: Where it cannot be read, or a column or cell is missing.
-    """
-    # Whole stories stand in one cell.
-    csv.field_size_limit(max(csv.field_size_limit(), 1 << 27))
-    with open_text(path) as file:
-        reader = csv.DictReader(file)
-        header = guarded(path, lambda: reader.fieldnames) or ()
-        if missing := [c for c in columns if c not in header]:
-            raise InputError(f"{path}, line 1: no column {', '.join(missing)}; it has {', '.join(header)}")
-        while (row := guarded(path, lambda: next(reader, None))) is not None:
-            record = Record(row, f"{path}, line {reader.line_num}")
-            if None in row or any(row[c] is None for c in columns):
-                raise record.error(f"the row must have {len(header)} cells, as the first line says")
-            yield record
-
-
-def find_file(path: Path, patterns: tuple[str, ...], what: str) -> Path:
-    """``path`` where it is a file, else the first file of the folder that a pattern fits.
-
-    Args:
-        path: A file or folder.
-        patterns: Glob patterns, most wanted first; ``**`` looks into folders below.
-        what: What is looked for, for the message.
-
-    Raises:
-        InputError: Where there is none; the message names the patterns.
-    """
-    if path.is_file():
-        return path
-    if not path.is_dir():
-        raise InputError(f"there is no file or folder {path}: give the path of {what}")
-    for pattern in patterns:
-        found = sorted(p for p in path.glob(pattern) if p.is_file())
-        if found:
-            return found[0]
-    raise InputError(f"no {what} in the folder {path}: looked for {', '.join(patterns)}")
-
-
 _SPLITS = {
     "train": "train",
     "dev": "validation",
@@ -210,33 +114,6 @@ _SPLITS = {
     "validation": "validation",
     "test": "test",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked of a reader.
-
-    Attributes:
-        split: ``"train"``, ``"validation"`` or ``"test"``, or another name as given.
-        pooled: Whether documents are to be searched together.
-        skip_missing: Whether documents whose text is not there are left out, with their questions.
-        limit: How many questions are wanted, of those that `order` puts first; None for all. A reader may
-            give more: this only saves reading texts of which most would be thrown away.
-        seed: Of that order.
-    """
-
-    split: str
-    pooled: bool = False
-    skip_missing: bool = False
-    limit: int | None = None
-    seed: int = 0
-
-    def order(self, n: int) -> list[int]:
-        """The positions below ``n`` in the order in which questions are drawn."""
-        positions = list(range(n))
-        if self.limit is not None and self.limit < n:
-            random.Random(self.seed).shuffle(positions)
-        return positions
 
 
 @dataclass(slots=True)

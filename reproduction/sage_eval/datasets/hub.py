@@ -16,13 +16,6 @@ _REVISIONS = ("main", "refs/convert/parquet")
 _BATCH = 256
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether a path is a Parquet file, or a folder that holds some."""
-    if path.is_dir():
-        return next(path.rglob("*.parquet"), None) is not None
-    return path.suffix == ".parquet"
-
-
 def parquet_rows(path: Path, split: str) -> Iterator[Record]:
     """The rows of a Parquet file, or of the files of a split in a folder.
 
@@ -37,7 +30,7 @@ def parquet_rows(path: Path, split: str) -> Iterator[Record]:
     files = {p.relative_to(path).as_posix(): p for p in sorted(path.rglob("*.parquet"))}
     names = list(files) if len(files) == 1 else choose_files(list(files), "", split, str(path))
     if not names:
-        raise InputError(f"none of the Parquet files in {path} is named for the split {split!r}")
+        raise InputError(f"none of {len(files)} Parquet files in {path} is named for the split {split!r}")
     return _rows([files[name] for name in names])
 
 

@@ -17,19 +17,18 @@ from typing import Any
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_eval.datasets.contents import Contents, Record, Wanted, read_json_lines, shown
+from sage_eval.datasets.contents import Contents, Record, read_json_lines, shown
 from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 _DOCUMENTS, _QUESTIONS = "_docs.jsonl", "_questions.jsonl"
 _ENDINGS = tuple(kind + zipped for kind in (_DOCUMENTS, _QUESTIONS) for zipped in ("", ".gz"))
 
 
-def read_jsonl(path: Path, wanted: Wanted | None = None) -> Contents:
+def read_jsonl(path: Path) -> Contents:
     """Read a pair of files.
 
     Args:
         path: Either file, or what their names have in common, or a folder with one pair.
-        wanted: Not used: the format has no variants.
 
     Raises:
         InputError: Where a file is missing or malformed; the message names file and line.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_core.errors import InputError
-from sage_eval.datasets.contents import Contents, Wanted, split_name
-from sage_eval.datasets.hub import HUB_PREFIX, hub_rows, is_parquet, parquet_rows
+from sage_eval.datasets.contents import Contents, split_name
+from sage_eval.datasets.hub import HUB_PREFIX, hub_rows, parquet_rows
 from sage_eval.datasets.jsonl import read_jsonl, read_unanswerable
-from sage_eval.datasets.published import FORMATS, Format
+from sage_eval.datasets.published import FORMATS
 from sage_eval.records import Dataset
 
 PREFIX = "dev/"
@@ -56,13 +56,12 @@ def dev_folder() -> Path:
     return Path(os.environ.get("SAGE_DATA", "../shared/data")) / "dev"
 
 
-def read_dev(name: str, folder: Path, wanted: Wanted) -> Contents:
+def read_dev(name: str, folder: Path) -> Contents:
     """Read a development set.
 
     Args:
         name: Its name without ``dev/``.
         folder: The folder of the pairs of files.
-        wanted: Not used.
 
     Raises:
         InputError: Where it is not there; the message says what is.
@@ -78,7 +77,7 @@ def read_dev(name: str, folder: Path, wanted: Wanted) -> Contents:
     known = sorted(p.name.partition("_questions.jsonl")[0] for p in folder.glob("*_questions.jsonl*"))
     if name not in known:
         raise InputError(f"there is no development set {name!r} in {folder}: there are {', '.join(known)}")
-    contents = read_jsonl(folder / name, wanted)
+    contents = read_jsonl(folder / name)
     keep = DEV_SETS[name].keep if name in DEV_SETS else ""
     if keep:
         contents.documents = {i: d for i, d in contents.documents.items() if keep in i}
@@ -94,69 +93,57 @@ def dataset_names() -> dict[str, str]:
 
 
 def load_dataset(
-    name: str,
-    path: str | Path | None = None,
-    *,
-    split: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    pooled: bool | None = None,
-    skip_missing: bool = False,
+    name: str, path: str | Path | None = None, *, split: str | None = None, pooled: bool | None = None
 ) -> Dataset:
     """Load documents and questions about them.
 
     Args:
         name: One of `dataset_names`; or the path of a pair of files in our own format.
-        path: The file or folder as it is published (gzipped or not); or ``hf://owner/name`` or
-            ``hf://owner/name/config``, a data set of the Hugging Face hub; or a Parquet file or folder with
-            its columns. Where None, a ``dev/`` set is looked for under ``$SAGE_DATA``, and any other comes
-            from the hub where it is there.
+        path: A Parquet file or folder with the columns of the Hugging Face hub; or ``hf://owner/name`` or
+            ``hf://owner/name/config``, a data set of the hub. Where None, a ``dev/`` set is looked for under
+            ``$SAGE_DATA``, and a published one comes from the hub.
         split: ``"train"``, ``"dev"`` (or ``"validation"``) or ``"test"``; where None, the one that is
             measured on: the test split where its answers are public, else the development split.
-        limit: So many questions, drawn with ``seed``; None for all.
-        seed: Of that sample.
         pooled: Whether all documents are searched for each question; None for what fits the set.
-        skip_missing: Leave out documents whose text is not there (NarrativeQA's and TriviaQA's lie in files
-            of their own), and their questions, instead of failing.
 
     Returns:
         The data set; ``source`` is the file or hub name it came from.
 
     Raises:
         InputError: For an unknown name, a missing or malformed file, or where nothing is left; the message
-            names the file and the line or record.
+            names the file and the line or row.
         MissingExtraError: Where the hub is needed and ``sage-rag[hub]`` is not installed.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1 question, not {limit}")
-    if name not in FORMATS:
-        contents, pools = _own_format(name, path, split)
+    if name in FORMATS:
+        form, source = FORMATS[name], str(path or f"{HUB_PREFIX}{FORMATS[name].hub}")
+        wanted = split_name(split or form.split)
+        if source.startswith(HUB_PREFIX):
+            rows = hub_rows(source, wanted)
+        else:
+            rows = parquet_rows(Path(source).expanduser(), wanted)
+        contents, pools = form.read(rows, source, bool(pooled)), False
     else:
-        form = FORMATS[name]
-        wanted = Wanted(split_name(split or form.split), bool(pooled), skip_missing, limit, seed)
-        contents, pools = _published(form, path, wanted), bool(pooled)
+        contents, pools = _own_format(name, path, split)
     if not contents.questions:
         raise InputError(f"data set {name!r}: no questions in {contents.source}")
-    dataset = Dataset(
+    return Dataset(
         name=name,
         documents=tuple(contents.documents.values()),
         questions=tuple(contents.questions),
         pooled=pools if pooled is None else pooled,
         source=contents.source,
     )
-    return dataset if limit is None else dataset.sample(limit, seed=seed)
 
 
 def _own_format(name: str, path: str | Path | None, split: str | None) -> tuple[Contents, bool]:
     """A development set, or a pair of files."""
     if split is not None:
         raise InputError(f"data set {name!r} has no splits: leave split out")
-    wanted = Wanted("")
     if name.startswith(PREFIX):
         bare = name.removeprefix(PREFIX)
         folder = dev_folder() if path is None else Path(path)
         known = DEV_SETS.get(bare)
-        return read_dev(bare, folder, wanted), known is not None and known.pooled
+        return read_dev(bare, folder), known is not None and known.pooled
     if name == "jsonl":
         if path is None:
             raise InputError("give the path of <name>_docs.jsonl and <name>_questions.jsonl (or .gz)")
@@ -167,17 +154,3 @@ def _own_format(name: str, path: str | Path | None, split: str | None) -> tuple[
         f"there is no data set {name!r}; there are {', '.join(dataset_names())}, or give the path of a pair "
         "of files <name>_docs.jsonl and <name>_questions.jsonl"
     )
-
-
-def _published(form: Format, path: str | Path | None, wanted: Wanted) -> Contents:
-    """A data set in the format of its publishers, from files or from the hub."""
-    if path is None:
-        if form.hub is None:
-            raise InputError(f"data set {form.name!r} is not on the hub: give the path of {form.files}")
-        path = f"{HUB_PREFIX}{form.hub}"
-    if str(path).startswith(HUB_PREFIX):
-        return form.from_rows(hub_rows(str(path), wanted.split), str(path), wanted)
-    path = Path(path).expanduser()
-    if is_parquet(path):
-        return form.from_rows(parquet_rows(path, wanted.split), str(path), wanted)
-    return form.read(path, wanted)
