@@ -1,5 +1,6 @@
 """What an LLM is told of where passages are from: the same in `Sage` and both frameworks."""
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,12 @@ from langchain_core.runnables import RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as LlamaIndexDocument
 from llama_index.core import VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
-    CondenseQuestionChatEngine,
     ContextChatEngine,
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
 from sage_app import Sage, SageConfig
 from sage_app.answers import LLMAnswerer
@@ -43,6 +42,7 @@ from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
 from tests.fakes.sages import loop_config
+from tests.parity.asking import Given
 
 LEASES = [
     ("The rent is due monthly.", {"title": "Lease", "header_path": "/Rent/", "source": "a/east.pdf"}),
@@ -65,13 +65,6 @@ def leases() -> list[NodeWithScore]:
 NODES = leases()
 
 
-class Leases(BaseRetriever):
-    """A retriever of somebody else's."""
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return NODES
-
-
 def test_sources_are_named_where_titles_do_not_tell() -> None:
     assert source_names([("A", "x/1.md"), ("B", "x/2.md")]) == {}
     assert source_names([("A", "x/1.md"), ("a", "y/1.md")]) == {"x/1.md": "x/1.md", "y/1.md": "y/1.md"}
@@ -86,15 +79,37 @@ def test_a_passage_without_anything_known_has_no_header() -> None:
     assert passage_header(header_of("## Rent\n\nText.", {"header_path": "/Rent/"})) == ""
 
 
-def test_the_engine_s_llm_sees_where_nodes_are_from() -> None:
+def over_documents(llm: Any, **settings: Any) -> Any:
+    """A chain over the leases."""
+    documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
+    ours = SageCompressor(reranker=WordReranker())
+    retriever = SageRetriever(base_retriever=lambda _: documents, base_compressor=ours)
+    return create_sage_chain(llm, retriever, **settings)
+
+
+DUE = "When is the rent of the east lease due?"
+
+
+def test_both_llms_see_where_passages_are_from() -> None:
     llm = ScriptedLLM.of(["It is due monthly."])
-    engine = SageQueryEngine.from_args(Leases(), llm=llm)
-    response = engine.query("When is the rent of the east lease due?")
-    for prompt in (llm.asked("answer")[0], llm.asked("critic")[0]):
-        assert "title: Lease" in prompt and "header_path: /Rent/" in prompt
-        assert "east.pdf" in prompt and "west.pdf" in prompt and "rules.pdf" not in prompt
+    response = SageQueryEngine.from_args(Given(NODES), llm=llm).query(DUE)
     assert all(n.node.excluded_llm_metadata_keys == HIDDEN for n in NODES), "the caller's nodes stay"
     assert {n.node.text: n.node.metadata for n in response.source_nodes} == dict(LEASES)
+    chat, critic = (ScriptedChat(replies=[reply]) for reply in ("It is due monthly.", graded(9)))
+    output = over_documents(chat, critic=critic).invoke(DUE)
+    assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
+    for prompts, shown in (
+        (
+            (llm.asked("answer")[0], llm.asked("critic")[0]),
+            ("title: Lease", "header_path: /Rent/", "east.pdf", "west.pdf"),
+        ),
+        (
+            (str(chat.seen[0]), str(critic.seen[0])),
+            ("Lease > Rent (east.pdf)", "Lease > Rent (west.pdf)", "Rules"),
+        ),
+    ):
+        for prompt in prompts:
+            assert all(place in prompt for place in shown) and "rules.pdf" not in prompt
 
 
 def test_nodes_that_show_all_of_it_are_left_alone() -> None:
@@ -103,22 +118,6 @@ def test_nodes_that_show_all_of_it_are_left_alone() -> None:
     [shown, *_] = show_places(leases())
     assert shown.node.get_content(MetadataMode.LLM).endswith("The rent is due monthly.")
     assert shown.node.hash == leases()[0].node.hash
-
-
-def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
-    documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
-    retriever = SageRetriever(
-        base_retriever=lambda _: documents, base_compressor=SageCompressor(reranker=WordReranker())
-    )
-    llm, critic = (ScriptedChat(replies=["It is due monthly."]), ScriptedChat(replies=[graded(9)]))
-    output = create_sage_chain(llm, retriever, critic=critic).invoke(
-        "When is the rent of the east lease due?"
-    )
-    for model in (llm, critic):
-        prompt = str(model.seen[0])
-        assert "Lease > Rent (east.pdf)" in prompt and "Lease > Rent (west.pdf)" in prompt
-        assert "Rules" in prompt and "rules.pdf" not in prompt
-    assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
 
 
 def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
@@ -133,7 +132,7 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
         config = SageConfig()
         with Sage(tmp_path / "store", answerer=LLMAnswerer(chat), config=config) as sage:
             sage.ingest([tmp_path / "east.md", tmp_path / "west.md"])
-            answer = sage.ask("When is the rent of the east lease due?")
+            answer = sage.ask(DUE)
         prompts = [*server.answer_requests, *server.critic_requests]
     assert len(prompts) == 2
     for request in prompts:
@@ -151,18 +150,9 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
 
 
 def test_a_document_prompt_of_one_s_own_stands() -> None:
-    documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
-    llm = ScriptedChat(replies=["Monthly."])
-    chain = create_sage_chain(
-        llm,
-        SageRetriever(
-            base_retriever=lambda _: documents, base_compressor=SageCompressor(reranker=WordReranker())
-        ),
-        loop=FeedbackConfig(max_rounds=1, max_calls=1),
-        document_prompt=PromptTemplate.from_template("* {page_content}"),
-    )
-    chain.invoke("When is the rent due?")
-    assert "Lease" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
+    llm, template = ScriptedChat(replies=["Monthly."]), PromptTemplate.from_template("* {page_content}")
+    over_documents(llm, loop=FeedbackConfig(max_calls=1), document_prompt=template).invoke(DUE)
+    assert "Lease >" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
 
 
 ROWS = "\n".join(
@@ -172,8 +162,7 @@ TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
 
 
 async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
-    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
-    store = InMemoryVectorStore.from_documents(splitter.create_documents([TABLE]), MiniLMEmbeddings())
+    store = cut_documents("table")
     retriever = SageRetriever.from_vectorstore(
         store, prepend_header=True, selection=SelectionConfig(max_k=1, min_k=1)
     )
@@ -222,28 +211,36 @@ CONTINUED = {
 """Texts, questions about what stands in their middle, and what is said above it alone."""
 
 
+ONE = SelectionConfig(max_k=1, min_k=1)
+
+
+@functools.cache
+def cut_nodes(kind: str) -> NodeRetriever:
+    document = LlamaIndexDocument(text=CONTINUED[kind][0])
+    nodes = SageNodeParser(segmenter=Segmenter(max_tokens=100)).get_nodes_from_documents([document])
+    return NodeRetriever.from_index(VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()), selection=ONE)
+
+
+@functools.cache
+def cut_documents(kind: str) -> InMemoryVectorStore:
+    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
+    documents = splitter.create_documents([CONTINUED[kind][0]])
+    return InMemoryVectorStore.from_documents(documents, MiniLMEmbeddings())
+
+
 @pytest.mark.parametrize("kind", CONTINUED)
-@pytest.mark.parametrize("door", ["query engine", "context", "condense plus context", "condense question"])
-def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
-    text, question, above = CONTINUED[kind]
-    nodes = SageNodeParser(segmenter=Segmenter(max_tokens=100)).get_nodes_from_documents(
-        [LlamaIndexDocument(text=text)]
-    )
-    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
-    retriever, llm = (
-        NodeRetriever.from_index(index, selection=SelectionConfig(max_k=1, min_k=1)),
-        ScriptedLLM.of(["Seven."]),
-    )
-    engine = RetrieverQueryEngine.from_args(retriever, llm=llm)
-    if door == "query engine":
-        response = engine.query(question)
-    elif door == "context":
-        response = ContextChatEngine.from_defaults(retriever=retriever, llm=llm).chat(question)
-    elif door == "condense plus context":
-        response = CondensePlusContextChatEngine.from_defaults(retriever, llm=llm).chat(question)
-    else:
-        response = CondenseQuestionChatEngine.from_defaults(engine, llm=llm).chat(question)
-    [sent] = response.source_nodes
+@pytest.mark.parametrize(
+    "door",
+    [
+        lambda retriever, llm: RetrieverQueryEngine.from_args(retriever, llm=llm).query,
+        lambda retriever, llm: ContextChatEngine.from_defaults(retriever=retriever, llm=llm).chat,
+        lambda retriever, llm: CondensePlusContextChatEngine.from_defaults(retriever, llm=llm).chat,
+    ],
+    ids=["query engine", "context", "condense plus context"],
+)
+def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: Any) -> None:
+    (text, question, above), llm = CONTINUED[kind], ScriptedLLM.of(["Seven."])
+    [sent] = door(cut_nodes(kind), llm)(question).source_nodes
     assert above not in sent.text and above in llm.asked("answer")[-1]
     assert text[sent.node.start_char_idx : sent.node.end_char_idx] == sent.text
 
@@ -251,21 +248,15 @@ def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: str) -> N
 @pytest.mark.parametrize("kind", CONTINUED)
 @pytest.mark.parametrize("door", ["LCEL", "create_retrieval_chain", "SageChain"])
 def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
-    text, question, above = CONTINUED[kind]
-    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
-    store = InMemoryVectorStore.from_documents(splitter.create_documents([text]), MiniLMEmbeddings())
-    retriever = SageRetriever.from_vectorstore(
-        store, prepend_header=door != "SageChain", selection=SelectionConfig(max_k=1, min_k=1)
-    )
+    (text, question, above), store = CONTINUED[kind], cut_documents(kind)
+    retriever = SageRetriever.from_vectorstore(store, prepend_header=door != "SageChain", selection=ONE)
     llm, prompt = ScriptedChat(replies=["Seven."]), ChatPromptTemplate.from_template("{context}\n\n{input}")
     if door == "LCEL":
         chain: Any = {"context": retriever | format_docs, "input": RunnablePassthrough()} | prompt | llm
         chain.invoke(question)
     elif door == "create_retrieval_chain":
-        chains, documents = (
-            pytest.importorskip(f"langchain_classic.chains.{name}")
-            for name in ("retrieval", "combine_documents")
-        )
+        chains = pytest.importorskip("langchain_classic.chains.retrieval")
+        documents = pytest.importorskip("langchain_classic.chains.combine_documents")
         stuffed = documents.create_stuff_documents_chain(llm, prompt)
         chains.create_retrieval_chain(retriever, stuffed).invoke({"input": question})
     else:
