@@ -43,7 +43,7 @@ from sage_core.word_index.names import (
     insert_names,
     listed,
 )
-from sage_core.word_index.words import WORD_TABLES, WORDS_VERSION, insert_words, renew_words, rows_with_terms
+from sage_core.word_index.words import WORD_TABLE, WORDS_VERSION, insert_words, renew_words, rows_with_terms
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ _TABLES = (
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
     " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, headings TEXT NOT NULL, header TEXT NOT NULL,"
     " text TEXT NOT NULL)",
-    *WORD_TABLES,
+    WORD_TABLE,
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
     # Dead rows, from `first` up to `stop`, since this change.
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",

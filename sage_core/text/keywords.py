@@ -102,11 +102,6 @@ def indexed(text: str) -> str:
     return UNSPACED.sub(lambda run: f" {' '.join(pairs_of(run.group()))} ", plain)
 
 
-def plurals(word: str) -> tuple[str, ...]:
-    """The words of which `words` makes this one, itself first: country, countrys, countries."""
-    return (word, f"{word}s", *([f"{word[:-1]}ies"] if word.endswith("y") else []))
-
-
 def pairs_of(word: str) -> Iterator[str]:
     """A word, its runs of scripts without spaces as pairs of neighboring characters."""
     rest = 0

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sage_core.text.keywords import plurals
 from sage_core.text.links import document_names
 
 NAME_TABLES = (
@@ -52,14 +51,10 @@ def delete_names(connection: sqlite3.Connection, document: int) -> None:
     connection.execute("DELETE FROM names WHERE document = ?", (document,))
 
 
-def term_counts(connection: sqlite3.Connection, terms: Iterable[str]) -> dict[str, int]:
-    """How many chunks have each term, its plurals added; those of no chunk are missing."""
-    words = {word: term for term in terms for word in plurals(term)}
-    counts: dict[str, int] = {}
-    query = f"SELECT term, doc FROM word_counts WHERE term IN {LISTED}"
-    for word, chunks in connection.execute(query, listed(words)):
-        counts[words[word]] = counts.get(words[word], 0) + chunks
-    return counts
+def term_counts(connection: sqlite3.Connection, terms: Iterable[str], most: int) -> dict[str, int]:
+    """How many chunks have each term; of one that more than ``most`` have, no more are counted."""
+    query = "SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    return {term: connection.execute(query, (f'"{term}"', most + 1)).fetchone()[0] for term in terms}
 
 
 class NameTables(ABC):
@@ -103,6 +98,10 @@ class NameTables(ABC):
         return {key: some for key, some in sources.items() if some}
 
     def counts(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """In how many chunks each of these `index_terms` stands, and how many chunks there are."""
+        """In how many chunks each of these `index_terms` stands, and how many chunks there are.
+
+        Of a term that more than a hundredth of them have, and more than 100, it counts no more.
+        """
         with self._reading() as connection:
-            return term_counts(connection, terms), self._count_chunks(connection)
+            total = self._count_chunks(connection)
+            return term_counts(connection, terms, max(100, total // 100)), total

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -18,22 +17,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sage_core.errors import StoreError
-from sage_core.text.keywords import index_terms, indexed, plurals
+from sage_core.text.keywords import index_terms, indexed
 from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
 
-# Marks are parts of words: without vowel signs Hindi is other words.
-_TOKENIZER = "tokenize = \"unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\""
-WORD_COUNTS = "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')"
-# Header and text of each row, as `indexed` writes them, and how many rows have a word.
-WORD_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, {_TOKENIZER})", WORD_COUNTS)
+# English endings are cut off. Marks are parts of words: without vowel signs Hindi is other words.
+_TOKENIZER = "tokenize = \"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\""
+# Header and text of each row, as `indexed` writes them.
+WORD_TABLE = f"CREATE VIRTUAL TABLE words USING fts5(terms, {_TOKENIZER})"
 # The same without the texts, which a file or the memory would hold once more. No row can be deleted.
-_BARE_TABLES = (f"CREATE VIRTUAL TABLE words USING fts5(terms, content='', {_TOKENIZER})", WORD_COUNTS)
+_BARE_TABLE = f"CREATE VIRTUAL TABLE words USING fts5(terms, content='', {_TOKENIZER})"
 # Words in more than this share of the chunks, and in this many at least, are not searched for.
 COMMON, COMMON_LEAST = 0.05, 2_000
 # Rows that are scored for a question, some 10 ms, and words of one that is a whole text.
 _MOST_SCORED, _MAX_TERMS = 10_000, 64
 # Raised with a change of the tables or of `indexed`: an index made before is made again.
-WORDS_VERSION = 5
+WORDS_VERSION = 6
 # Ids that a filter is asked about at once.
 _FILTERED = 128
 # Chunks that are read and written at once: no store takes many more ids in one call.
@@ -127,7 +125,7 @@ class WordIndex(NameTables):
         if tables and "entries" not in tables:
             raise StoreError(f"{self.path} is a database of something else: give the path of a new file")
         with _transaction(connection):
-            for table in ("entries", "word_counts", "words", "names", "documents", "step"):
+            for table in ("entries", "words", "names", "documents", "step"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute("CREATE TABLE step (state TEXT NOT NULL)")
             connection.execute(
@@ -138,7 +136,7 @@ class WordIndex(NameTables):
             connection.execute(
                 "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE)"
             )
-            for table in (*_BARE_TABLES, *NAME_TABLES):
+            for table in (_BARE_TABLE, *NAME_TABLES):
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {WORDS_VERSION}")
 
@@ -291,17 +289,15 @@ def rows_with_terms(
     ``below``.
     """
     # A common word tells little, and every row that has it must be scored.
-    most = max(COMMON_LEAST, int(COMMON * total))
+    most = min(max(COMMON_LEAST, int(COMMON * total)), _MOST_SCORED)
     distinct = list(dict.fromkeys(terms))
-    counts = Counter(term_counts(connection, distinct) if total > most else {})
-    rarest = sorted(distinct, key=counts.__getitem__)[:_MAX_TERMS]
-    while rarest and counts[rarest[-1]] > most:
-        rarest.pop()
-    while len(rarest) > 1 and sum(counts[term] for term in rarest) > _MOST_SCORED:
-        rarest.pop()
-    if not rarest:
+    counts = term_counts(connection, distinct, most) if total > most else dict.fromkeys(distinct, 0)
+    rare = sorted((term for term in distinct if counts[term] <= most), key=counts.__getitem__)[:_MAX_TERMS]
+    while sum(counts[term] for term in rare) > _MOST_SCORED:
+        rare.pop()
+    if not rare:
         return []
-    query = " OR ".join(f'"{word}"' for term in rarest for word in plurals(term))
+    query = " OR ".join(f'"{term}"' for term in rare)
     rows = connection.execute(
         "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
     )
@@ -317,10 +313,8 @@ def renew_words(connection: sqlite3.Connection, texts: str) -> None:
     if known == (WORDS_VERSION,):
         return
     with _transaction(connection):
-        for table in ("word_counts", "words"):
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in WORD_TABLES:
-            connection.execute(statement)
+        connection.execute("DROP TABLE IF EXISTS words")
+        connection.execute(WORD_TABLE)
         insert_words(connection, connection.execute(texts))
         connection.execute("INSERT OR REPLACE INTO settings VALUES ('words', ?)", (WORDS_VERSION,))
 

@@ -64,7 +64,7 @@ def test_words_of_names_are_counted_by_chunks(tmp_path: Path) -> None:
     run(tmp_path / "store", fill(tmp_path / "docs", {"mill.md": MILL, "holt.md": HOLT}))
     with FolderStore(tmp_path / "store") as store:
         counts, chunks = store.counts(["holt", "mill", "nobody"])
-    assert (counts, chunks) == ({"holt": 3, "mill": 3}, 5)  # a title stands before each
+    assert (counts, chunks) == ({"holt": 3, "mill": 3, "nobody": 0}, 5)  # a title stands before each
 
 
 def test_the_first_chunks_of_documents_come_with_their_cosines(tmp_path: Path) -> None:
