@@ -32,11 +32,9 @@ def docstore_of(store: Any) -> dict[str, Document] | None:
     return documents if isinstance(documents, dict) and hasattr(store, "index_to_docstore_id") else None
 
 
-def chroma_count(store: Any) -> int:
-    """Number of documents in a Chroma collection; its public ways read all of them."""
-    # One number from the server, in place of all ids.
-    count: int = store._collection.count()
-    return count
+def chroma_collection(store: Any) -> Any:
+    """The collection of LangChain's Chroma, which itself can neither count nor give vectors back."""
+    return store._collection
 
 
 def tracing_params(retriever: BaseRetriever, **kwargs: Any) -> LangSmithRetrieverParams:

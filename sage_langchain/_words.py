@@ -7,15 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_core.text.links import document_names
-from sage_core.word_index.search import Limits, WordSource, paged_versions, text_versions
+from sage_core.word_index.search import Limits, WordSource, cosines, distances, paged_versions, text_versions
 from sage_core.word_index.words import Entry
-from sage_langchain._private import chroma_count, docstore_of
+from sage_langchain._private import chroma_collection, docstore_of
 from sage_langchain.compressor import texts_of, titled, without_header
 
 Scored = list[tuple[Document, float]]
@@ -73,16 +72,8 @@ class InMemory(ReadableStore):
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         there = [key for key in ids if key in self._store.store]
-        if not there:
-            return {}
-        rows = np.asarray([self._store.store[key]["vector"] for key in there], dtype=np.float64)
-        query_vector = np.asarray(vector, dtype=np.float64)
-        # In float64, as lists of floats are: the scores must be equal to those that the store reports.
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_vector)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # A zero vector has no direction; the store reports 0 for it.
-            cosines = np.nan_to_num(rows @ query_vector / lengths, posinf=0.0, neginf=0.0)
-        return dict(zip(there, cosines.tolist(), strict=True))
+        rows = [self._store.store[key]["vector"] for key in there]
+        return dict(zip(there, cosines(rows, vector).tolist(), strict=True)) if there else {}
 
 
 class Docstore(ReadableStore):
@@ -112,10 +103,10 @@ class Chroma(ReadableStore):
     name = "Chroma collection"
 
     def state(self) -> object:
-        return chroma_count(self._store)
+        return chroma_collection(self._store).count()
 
     def versions(self) -> Mapping[str, str]:
-        return paged_versions(self._store.get, chroma_count(self._store))
+        return paged_versions(self._store.get, chroma_collection(self._store).count())
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         if not ids:
@@ -132,10 +123,7 @@ class Chroma(ReadableStore):
         return plain(self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        # A search within ids of which the collection lacks one is an error in Chroma.
-        there = self._store.get(ids=list(ids), include=[])["ids"] if ids else []
-        scored = self.near(vector, len(there), {"ids": there}) if there else []
-        return {str(document.id): score for document, score in scored or ()}
+        return distances(chroma_collection(self._store), vector, ids)
 
 
 class GivenDocuments(ReadableStore):

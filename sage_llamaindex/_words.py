@@ -21,7 +21,7 @@ from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
-from sage_core.word_index.search import Limits, WordSource, paged_versions
+from sage_core.word_index.search import Limits, WordSource, distances, paged_versions
 from sage_core.word_index.words import Entry
 from sage_llamaindex._neighbors import titled
 
@@ -73,7 +73,6 @@ class GivenNodes(_Nodes):
         return len(self._nodes)
 
     def versions(self) -> Mapping[str, str]:
-        """Their hashes."""
         return self._versions
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
@@ -92,7 +91,6 @@ class DocstoreNodes(_Nodes):
         return [(len(ids), next(reversed(ids), None)) for ids in self._ids()]
 
     def versions(self) -> Mapping[str, str]:
-        """Hashes of the nodes."""
         hashes = {node_id: own for own, node_id in self._index.docstore.get_all_document_hashes().items()}
         first, *others = self._ids()
         return {i: hashes.get(i, "") for i in first if all(i in ids for ids in others)}
@@ -184,22 +182,13 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
     if not ids or bundle.embedding is None or not isinstance(index, VectorStoreIndex):
         return {}
     store: Any = index.vector_store
-    query = VectorStoreQuery(
-        query_embedding=bundle.embedding, similarity_top_k=len(ids), query_str=bundle.query_str
-    )
-    options: dict[str, Any] = {}
-    if isinstance(store, SimpleVectorStore) or is_a(store, "QdrantVectorStore"):
-        # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
-        query.node_ids = list(ids)
-    elif is_a(store, "ChromaVectorStore"):
-        # A search within ids of which the collection lacks one is an error in Chroma.
-        there = store.client.get(ids=list(ids), include=[])["ids"]
-        if not there:
-            return {}
-        options = {"ids": there}
-    else:
+    if is_a(store, "ChromaVectorStore"):
+        return {i: math.exp(-d) for i, d in distances(store.client, bundle.embedding, ids).items()}
+    if not (isinstance(store, SimpleVectorStore) or is_a(store, "QdrantVectorStore")):
         return {}
-    result = store.query(query, **options)
+    # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
+    query = VectorStoreQuery(query_embedding=bundle.embedding, similarity_top_k=len(ids), node_ids=[*ids])
+    result = store.query(query)
     # Some stores fill one of the two.
     known = result.ids or [node.node_id for node in result.nodes or []]
     return dict(zip(known, result.similarities or [], strict=False))

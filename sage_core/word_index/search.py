@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sage_core.errors import SageError
 from sage_core.word_index.words import PAGE, Entry, WordIndex
 
@@ -123,3 +126,27 @@ def paged_versions(get: Callable[..., Mapping[str, Any]], total: int) -> dict[st
         texts = page["documents"] or [""] * len(page["ids"])
         found |= zip(page["ids"], (text or "" for text in texts), strict=True)
     return text_versions(found)
+
+
+def cosines(rows: Any, vector: Any) -> NDArray[np.float64]:
+    """Of a vector and each row; 0 of one without a length, which has no direction."""
+    # In float64, as lists of floats are: the scores must be equal to those that a store reports.
+    rows, vector = np.asarray(rows, dtype=np.float64), np.asarray(vector, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.nan_to_num(rows @ vector / lengths, posinf=0.0, neginf=0.0))
+
+
+def distances(collection: Any, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
+    """Distances of a vector and chunks of a Chroma collection, by its own formula; without what is gone."""
+    # Its search within ids takes longer the larger the collection is, and refuses ids that it lacks.
+    found = collection.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
+    if not found["ids"]:
+        return {}
+    settings, rows = collection.configuration_json, np.asarray(found["embeddings"], dtype=np.float64)
+    space = (settings.get("hnsw") or settings["spann"])["space"]
+    if space == "l2":
+        values = ((rows - vector) ** 2).sum(axis=1)
+    else:
+        values = 1 - (rows @ np.asarray(vector) if space == "ip" else cosines(rows, vector))
+    return dict(zip(found["ids"], values.tolist(), strict=True))

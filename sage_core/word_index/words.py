@@ -127,7 +127,7 @@ class WordIndex(NameTables):
         with _transaction(connection):
             for table in ("entries", "words", "names", "documents", "step"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
-            connection.execute("CREATE TABLE step (state TEXT NOT NULL)")
+            connection.execute("CREATE TABLE step (row INTEGER PRIMARY KEY, state TEXT NOT NULL)")
             connection.execute(
                 "CREATE TABLE entries"
                 " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version TEXT NOT NULL, document INTEGER)"
@@ -171,9 +171,7 @@ class WordIndex(NameTables):
                 self._insert([entries.get(key, Entry(key, "")) for key in page], versions)
             [(self._chunks,)] = self._connection.execute("SELECT COUNT(*) FROM entries")
             if state is not None and state != self.state:
-                with _transaction(self._connection):
-                    self._connection.execute("DELETE FROM step")
-                    self._connection.execute("INSERT INTO step VALUES (?)", (state,))
+                self._connection.execute("INSERT OR REPLACE INTO step VALUES (0, ?)", (state,))
             return len(new)
 
     def _without(self, gone: Sequence[str]) -> dict[str, str]:

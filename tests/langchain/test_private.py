@@ -17,7 +17,7 @@ def test_of_stores() -> None:
 
 def test_of_chroma() -> None:
     store = Documents(PASSAGES, chroma).store
-    assert _private.chroma_count(store) == 2
+    assert _private.chroma_collection(store).count() == 2
     convert = _private.relevance_function(store)
     assert convert is not None and convert(0.25) > convert(0.75), "it reports distances"
 
