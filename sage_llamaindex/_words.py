@@ -25,8 +25,7 @@ from sage_core.word_index.search import Limits, WordSource, distances, paged_ver
 from sage_core.word_index.words import Entry
 from sage_llamaindex._neighbors import titled
 
-_EXPONENTIAL = ("ChromaVectorStore", "LanceDBVectorStore")
-"""Stores whose score is ``exp(-distance)``."""
+_EXPONENTIAL = ("ChromaVectorStore", "LanceDBVectorStore")  # Their scores are exp(-distance).
 
 
 def entry(node: BaseNode) -> Entry:
@@ -136,12 +135,15 @@ def is_a(store: Any, *names: str) -> bool:
 
 
 def nearness(store: Any, raw: Sequence[float | None]) -> Callable[[float | None], float | None]:
-    """From a store's scores to numbers that fall as cosines do; ``raw`` are those of a search, in order."""
+    """From a store's scores to numbers that fall as cosines do; ``raw`` are those of a search, in order.
+
+    None for the store leaves them: a list from elsewhere need not be in the order of a search.
+    """
     known = [score for score in raw if score is not None]
     if is_a(store, *_EXPONENTIAL) and min(known, default=0.0) > 0:  # 0 is in a hybrid search's places
         return lambda score: None if score is None else 1 + math.log(score or math.ulp(0.0)) / 2
     # Divided, so that none is below -1, which looks like a logit.
-    sign = -1.0 / max(1.0, *known) if rises(raw) else 1.0
+    sign = -1.0 / max(1.0, *known) if store is not None and rises(raw) else 1.0
     return lambda score: None if score is None else sign * score
 
 

@@ -25,7 +25,7 @@ from sage_core.feedback.drivers import Call, Steps, adrive, as_many, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
-from sage_core.selection import SelectionConfig, read_scores
+from sage_core.selection import SelectionConfig
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
@@ -330,9 +330,7 @@ class SageRetriever(BaseRetriever):
     ) -> list[NodeWithScore]:
         """The candidates: no node and no text twice, each with its similarity where the store knows it."""
         own = isinstance(self._retriever, VectorIndexRetriever)
-        store = self._index.vector_store if own and self._postprocessor.scale == "auto" else None
-        # Our own search lists the nearest first.
-        near_of = nearness(store, [n.score for n in near])
+        near_of = nearness(self._index.vector_store if own else None, [n.score for n in near])
 
         def scores(nodes: Sequence[BaseNode]) -> list[float | None]:
             known = similarities(self._index, bundle, [node.node_id for node in nodes])
@@ -346,7 +344,6 @@ class SageRetriever(BaseRetriever):
             len(near) if whole else self._candidates,
             links=neighbors_of,
             scores=scores,
-            similarities=lambda raw: read_scores(raw, self._postprocessor.scale).scores,
         )
         if (words := self._words) is not None:
             hits = join_named(

@@ -16,6 +16,7 @@ from langchain_text_splitters import (
 )
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.node_parser import (
     SentenceSplitter,
 )
@@ -66,7 +67,23 @@ def by_documents(found: list[tuple[str, float | None]], **settings: Any) -> str:
     return asyncio.run(SageCompressor(**settings).acompress_documents(documents, QUESTION))[0].page_content
 
 
-BOTH = pytest.mark.parametrize("first_of", [by_nodes, by_documents])
+class Listed(BaseRetriever):
+    """A retriever of somebody else's."""
+
+    def __init__(self, nodes: list[NodeWithScore]) -> None:
+        self._nodes = nodes
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes
+
+
+def by_retriever(found: list[tuple[str, float | None]], **settings: Any) -> str:
+    nodes = [NodeWithScore(node=TextNode(text=text), score=score) for text, score in found]
+    return SageRetriever(Listed(nodes), **settings).retrieve(QUESTION)[0].node.get_content()
+
+
+BOTH = pytest.mark.parametrize("first_of", [by_nodes, by_documents, by_retriever])
 
 
 @BOTH
