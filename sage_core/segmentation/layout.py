@@ -149,7 +149,7 @@ _ABOUT_IT = re.compile(
     r" (?:it|them|him|her|this|that|these|those|which|then|there)\b",
     re.IGNORECASE,
 )
-_QUOTES = '"“”„«»'
+QUOTES = '"“”„«»'
 _SCENE = re.compile(r"(?:[*#~•⁂]\s?){1,5}|\d{1,2}|[IVX]{1,5}")  # a line that parts two scenes or two chapters
 _NEW_SCENE = -20.0
 _ENDS = '.!?…"”»“'  # how a scene ends, and the text above a page's number mostly does not
@@ -163,7 +163,7 @@ _REPLY = 1.0  # log-odds between what one person says and what another answers, 
 
 def _answers(text: str, above: Span, below: Span) -> bool:
     """Whether two paragraphs are speech and reply."""
-    return text[below.start] in _QUOTES and text[above.end - 1] in _QUOTES
+    return text[below.start] in QUOTES and text[above.end - 1] in QUOTES
 
 
 def _begins_anew(text: str, span: Span) -> bool:

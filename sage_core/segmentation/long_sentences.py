@@ -135,8 +135,6 @@ def _best_break(
 
 def _joined(before: str, after: str) -> bool:
     """Whether the two characters are (probably) parts of what a reader sees as one."""
-    if after < "\u0300":
-        return False
     if after in _JOINERS or before == "\u200d":
         return True
     return unicodedata.combining(after) != 0 or "\U0001f3fb" <= after <= "\U0001f3ff"

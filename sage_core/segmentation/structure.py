@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from sage_core.segmentation.boundaries import GLUED
-from sage_core.segmentation.layout import NEXT_MEETING, Sentences
+from sage_core.segmentation.layout import NEXT_MEETING, QUOTES, Sentences
 from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, Line, number_of
 from sage_core.text.mail import disclaimers, signatures
 from sage_core.text.tables import head_of, row_groups, tables
@@ -21,7 +21,6 @@ from sage_core.text.tables import head_of, row_groups, tables
 HELD = 1.2 * GLUED
 """Log-odds for "same chunk" inside a unit that fits; less than between a heading and its text."""
 
-_QUOTES = '"“”„«»'
 _SPEECH = re.compile(r"[,!?][\"”“»«]\s")  # a title or a term in quotes is no speech
 _ASKED = re.compile(r"[?][\"”“»«]")
 _DEFINITION = re.compile(r"[*_]{0,2}[^\W_][^.:!?|\n]{0,40}:[*_]{0,2}\s+\S")
@@ -320,13 +319,13 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
         if index < len(sentences.spans) and sentences.gaps[index - 1] == 0:
             continue
         start, end = sentences.spans[first].start, sentences.spans[index - 1].end
-        speaks = sentences.text[start] in _QUOTES
+        speaks = sentences.text[start] in QUOTES
         short = end - start <= MAX_TITLE_CHARS
         replies = speaks and (asks or (spoke and short))
         if replies:
             yield question, index - 1
         if index - first > 1:
-            begins = any(sentences.text[span.start] in _QUOTES for span in sentences.spans[first:index])
+            begins = any(sentences.text[span.start] in QUOTES for span in sentences.spans[first:index])
             if begins or _SPEECH.search(sentences.text, start, end):
                 yield first, index - 1
         asks = _ASKED.search(sentences.text, start, end) is not None

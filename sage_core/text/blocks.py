@@ -39,6 +39,9 @@ class Block(NamedTuple):
     verbatim: bool
 
 
+_LABEL = re.compile(r"\.\. (?:_[^\n]+:|[\w-]+::[^\n]*[^\s.!?])")  # of RST, above the heading it names
+
+
 def classified(text: str) -> tuple[list[Line], dict[int, int]]:
     """Lines of ``text``, unmarked headings among them, and the level of each heading by its first line.
 
@@ -54,6 +57,9 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
             index += 1
         if index < len(lines) and lines[index].kind not in ("code", "fence", "table"):
             levels[index] = heading.level
+            above = range(index - 1, -1, -1)
+            for label in itertools.takewhile(lambda at: _LABEL.fullmatch(lines[at].text), above):
+                lines[label], levels[label] = lines[label]._replace(kind="heading"), heading.level
         while index < len(lines) and lines[index].start < heading.end:
             if lines[index].kind in ("text", "item", "clause"):
                 lines[index] = lines[index]._replace(kind="heading")

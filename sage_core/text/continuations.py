@@ -81,17 +81,14 @@ def _lists(lines: Sequence[Line]) -> Iterator[Region]:
             continue
         first = lines[index + 1]
         if first.kind != "item" or (
-            lead.kind == "item" and first.indent <= lead.indent and not _opens(first)
+            lead.kind == "item"
+            and first.indent <= lead.indent
+            and first.text.lstrip("([")[:1] not in ("1", "a", "i")  # the first of its list, by its mark
         ):
             continue
         words = _SENTENCE_START.split(lead.text)[-1]
         if len(words) <= _MAX_LEAD_CHARS:
             yield first.start, _end_of_list(lines, index + 1), (words,)
-
-
-def _opens(line: Line) -> bool:
-    """Whether an item is the first of its list by its mark."""
-    return line.text.lstrip("([")[:1] in ("1", "a", "i")
 
 
 def _end_of_list(lines: Sequence[Line], first: int) -> int:

@@ -155,15 +155,14 @@ def find_title(text: str, headings: Sequence[Heading]) -> str | None:
 def _capitals_on_top(text: str) -> str | None:
     """A contract begins "SERVICE AGREEMENT", and then says between whom, which no heading does."""
     lines = text.lstrip("\ufeff \t\r\n").splitlines()
-    title = list(itertools.takewhile(_in_capitals, (line.strip() for line in lines[:4])))
+    stripped = (line.strip() for line in lines[:4])
+    title = list(
+        itertools.takewhile(lambda a: a.upper() == a != a.lower() and _TITLE_LINE.match(a), stripped)
+    )
     below = next((line.strip() for line in lines[len(title) :] if line.strip()), "")
     if not 0 < len(title) < 4 or below.upper() == below:
         return None
     return " ".join(" ".join(title).split())
-
-
-def _in_capitals(line: str) -> bool:
-    return line.upper() == line != line.lower() and _TITLE_LINE.match(line) is not None
 
 
 def heading_path(headings: Sequence[Heading], offset: int) -> tuple[str, ...]:

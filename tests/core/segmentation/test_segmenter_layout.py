@@ -94,6 +94,16 @@ def test_what_has_no_sentences_is_cut_where_it_pauses(text: str, border: str) ->
         assert border in (text[span.end - 1], text[span.end])
 
 
+def test_labels_and_directives_belong_to_the_heading_below_them() -> None:
+    text = (
+        "Settings\n========\n\nAll of them are read at the start, and none is read again.\n\n.. _speed:\n.. setting:: SPEED"
+        "\n\nSpeed\n-----\n\nHow fast the boat goes, in knots, when nobody says anything.\n\n.. note:: Read this first.\n\n"
+        "Range\n-----\n\nHow far the boat goes, in miles, when nobody says anything.\n"
+    )
+    starts = [chunk.split("\n")[0] for chunk in cut(text, Segmenter(ConstantModel(0.5), max_tokens=50))]
+    assert starts == ["Settings", ".. _speed:", "Range"]
+
+
 def test_a_block_that_does_not_fit_is_cut_between_its_lines() -> None:
     rows = "\n".join(f"| item {n} | {n * 3} |" for n in range(40))
     text = f"Prices follow.\n\n{rows}\n\nThat is all."
