@@ -23,6 +23,7 @@ from sage_app.cli.local_server import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import as_path
+from sage_core.selection.cut import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -257,8 +258,8 @@ def _describe_parameters() -> None:
         str,
         Field(description="A full question or statement works better than single keywords.", min_length=1),
     ]
-    limit = Field(description="The most passages to return; by default the scores decide.", ge=1)
-    _Tools.search.__annotations__.update(question=question, max_passages=Annotated[int | None, limit])
+    limit = Field(description="The most tokens to return, in whole passages and at least one.", ge=1)
+    _Tools.search.__annotations__.update(question=question, max_tokens=Annotated[int | None, limit])
     _Tools.ask.__annotations__["question"] = question
     _Tools.ingest.__annotations__["context"] = _module("").Context
     paths = Field(description="Absolute paths, or paths below the first allowed folder.", min_length=1)
@@ -278,12 +279,13 @@ class _Tools:
         # Two ingests at once would wait for the store's lock and time out.
         self._ingesting = asyncio.Lock()
 
-    async def search(self, question: str, max_passages: int | None = None) -> SearchReply:
+    async def search(self, question: str, max_tokens: int | None = None) -> SearchReply:
         """Find the passages that bear on a question, best first; to read them yourself."""
         with _tool_errors():
             retrieval = await self._sage.aretrieve(question)
-        hits, chosen = retrieval.hits[:max_passages], retrieval.selection
-        passages = [_passage(hit, retrieval) for hit in hits]
+        hits, chosen = retrieval.hits, retrieval.selection
+        most = None if max_tokens is None else fitting([hit.tokens for hit in hits], max_tokens)
+        passages = [_passage(hit, retrieval) for hit in hits[:most]]
         return SearchReply(
             question, chosen.low_confidence, passages, len(retrieval.candidates), chosen.reason
         )

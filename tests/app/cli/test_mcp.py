@@ -15,6 +15,7 @@ from sage_app.cli.mcp import make_server
 from sage_core import SelectionConfig
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
+from sage_core.text.tokens import get_counter
 from tests.app.cli.support import COMMAND, DEMO, QUESTION, TANK
 
 pytestmark = pytest.mark.slow
@@ -43,10 +44,11 @@ async def test_without_ingest_every_tool_only_reads(store):
 
 async def test_search_returns_exact_slices(store):
     with Sage(store) as sage:
-        reply = await call(make_server(sage), "search", {"question": QUESTION, "max_passages": 3})
+        reply = await call(make_server(sage), "search", {"question": QUESTION, "max_tokens": 120})
     assert not reply.is_error
     found = reply.structured_content
-    assert 1 <= len(found["passages"]) <= 3
+    sizes = get_counter("bert").count_many([p["text"] for p in found["passages"]])
+    assert len(sizes) > 1 and 60 < sum(sizes) <= 120
     for passage in found["passages"]:
         text = Path(passage["source"]).read_text(encoding="utf-8")
         assert text[passage["start"] : passage["end"]] == passage["text"]
@@ -75,7 +77,7 @@ async def test_ask_answers_with_its_passages(store):
     ("tool", "arguments", "word"),
     [
         ("search", {"question": "   "}, "question"),
-        ("search", {"question": "when?", "max_passages": 0}, "max_passages"),
+        ("search", {"question": "when?", "max_tokens": 0}, "max_tokens"),
     ],
 )
 async def test_bad_arguments_are_errors_of_the_tool(store, tool, arguments, word):

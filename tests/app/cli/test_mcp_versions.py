@@ -70,9 +70,9 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     listed, found, other, none, empty, nul, outside, ingested, answered = _conversation(
         store,
         root,
-        ("search", {"question": TANK, "max_passages": 1}),
+        ("search", {"question": TANK, "max_tokens": 1}),
         ("search", {"question": "Who coached the curling team of Norway in 1974?"}),
-        ("search", {"question": TANK, "max_passages": 0}),
+        ("search", {"question": TANK, "max_tokens": 0}),
         ("ingest", {"paths": [""]}),
         ("ingest", {"paths": ["a\0b"]}),
         ("ingest", {"paths": ["../secret.txt"]}),
