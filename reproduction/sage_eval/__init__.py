@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sage_eval.readers import NoReader, Reader
     from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
     from sage_eval.report import write_report
-    from sage_eval.results import Results, compare, read_results
+    from sage_eval.results import Results, read_results
 
 __all__ = [
     "AnswerGrader",
@@ -42,7 +42,6 @@ __all__ = [
     "Results",
     "RunOptions",
     "bootstrap_mean",
-    "compare",
     "dataset_names",
     "experiment_names",
     "load_dataset",
@@ -72,7 +71,7 @@ _HOMES = {
     "sage_eval.question_maker": ("MadeDataset", "make_dataset"),
     "sage_eval.records": ("Dataset", "EvalDocument", "EvalQuestion", "Evidence"),
     "sage_eval.report": ("write_report",),
-    "sage_eval.results": ("Results", "compare", "read_results"),
+    "sage_eval.results": ("Results", "read_results"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

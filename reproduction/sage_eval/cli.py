@@ -42,7 +42,6 @@ Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an ex
   sage-rag eval run table3 --data dev         on the development sets, without an LLM
   sage-rag eval run table3 --data sets/       on Parquet files of the hub in sets/quality, sets/qasper
   sage-rag eval report sage-eval/table3-...   write the report again
-  sage-rag eval compare BEFORE AFTER          what changed between two runs
   sage-rag eval make-questions PATH -o NAME   questions about your own documents, written by an LLM
 
 An interrupted run continues when the same command is given again.
@@ -243,7 +242,7 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
 ) -> None:
-    """Write the report of a run again, with its plots, from the results in its folder."""
+    """Write the report of a run again from the results in its folder."""
     from sage_eval.report import write_report
 
     console().print(f"written to {write_report(folder)}", markup=False)
@@ -290,18 +289,6 @@ def make_questions(
         f"ask them with: sage-rag eval run chronicles-table6 --data {output}",
         markup=False,
     )
-
-
-@app.command("compare")
-def compare_(
-    first: Annotated[Path, typer.Argument(metavar="BEFORE", help="Folder of a run.")],
-    second: Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another.")],
-) -> None:
-    """Compare two runs question by question: rows and metrics that both have, with 95 % intervals."""
-    from sage_eval.results import compare, read_results
-    from sage_eval.terminal import comparison_view
-
-    console().print(comparison_view(compare(read_results(first), read_results(second))))
 
 
 @contextmanager
@@ -425,11 +412,12 @@ def _announce(planned: Plan) -> None:
 
 def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:
     from sage_eval.results import read_results
-    from sage_eval.terminal import results_view
+    from sage_eval.terminal import result_lines
 
     out = console()
     results = read_results(folder)
-    out.print(results_view(results))
+    for line in result_lines(results):
+        out.print(line, markup=False, highlight=False)
     for row, reason in outcome.left_out.items():
         out.print(f"left out: {row}: {reason}", style="yellow", markup=False)
     if outcome.left_out:

@@ -1,4 +1,4 @@
-"""The report of a run: Markdown, with plots beside it, made from the files of the run alone."""
+"""The report of a run: Markdown, made from the files of the run alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import InputError
 from sage_core.text.sanitize import terminal_safe
 from sage_eval.experiment import Column, Experiment, parse_experiment
 from sage_eval.metrics import (
@@ -265,196 +265,17 @@ def _our_mean(
     return sum(values.values()) / len(values) * (100 if unit == "%" else 1)
 
 
-_EVIDENCE = "evidence_recall"
-_MEASURED_STAGES = ("retrieval, s", "feedback, s", "answering, s")
-_COLORS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
-
-
-def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[str, str]]:
-    """Draw what the results hold.
-
-    Args:
-        results: A run.
-        metrics: The first one that has values is the quality; evidence recall has a plot of its own.
-        folder: Where the PNG files go.
-
-    Returns:
-        File name and caption of each plot.
-
-    Raises:
-        MissingExtraError: Where matplotlib is not installed.
-    """
-    made: list[tuple[str, str]] = []
-    for number, dataset in enumerate(results.datasets):
-        rows = [row for row in results.rows if results.answers.get((dataset, row))]
-        if not rows:
-            continue
-        ending = f"-{number + 1}" if len(results.datasets) > 1 else ""
-        quality = next((m for m in metrics if any(results.values(dataset, r, m) for r in rows)), None)
-        tokens = any(any(results.values(dataset, r, "context_tokens").values()) for r in rows)
-        shown = {"quality": quality, "evidence": _EVIDENCE if quality != _EVIDENCE else None}
-        for start, metric in shown.items():
-            if tokens and metric and any(results.values(dataset, r, metric) for r in rows):
-                name = f"{start}{ending}.png"
-                _quality_by_tokens(results, dataset, rows, metric, folder / name)
-                made.append((name, f"{dataset}: {label(metric)} against tokens of context, 95 % intervals"))
-        if any(len(set(results.values(dataset, r, "selected").values())) > 1 for r in rows):
-            name = f"selected{ending}.png"
-            _sizes(results, dataset, rows, folder / name)
-            made.append((name, f"{dataset}: pieces sent a question (box: middle half; line: median)"))
-        if any(results.stages(dataset, r) for r in rows):
-            name = f"latency{ending}.png"
-            stages = {row: results.stages(dataset, row) for row in rows}
-            _stacked(stages, "seconds a question (median of each stage)", folder / name)
-            made.append((name, f"{dataset}: median seconds a question by stage"))
-    if any(stage in line["figures"] for line in results.measured for stage in _MEASURED_STAGES):
-        measured = {
-            line["row"]: {stage: line["figures"].get(stage, 0.0) for stage in _MEASURED_STAGES}
-            for line in results.measured
-        }
-        axis = "seconds (retrieval: median; feedback and answering: mean of a call)"
-        _stacked(measured, axis, folder / "stages.png")
-        made.append(("stages.png", "Seconds by stage and number of questions at a time"))
-    return made
-
-
-def _special_plots(
-    results: Results, options: Mapping[str, Any], metrics: Sequence[str], folder: Path
-) -> list[tuple[str, str]]:
-    """Plots that an experiment asks for: the heat map of depths, quality against the relative maximum."""
-    made: list[tuple[str, str]] = []
-    for number, dataset in enumerate(results.datasets):
-        ending = f"-{number + 1}" if len(results.datasets) > 1 else ""
-        metric = next((m for m in metrics if any(results.values(dataset, r, m) for r in results.rows)), None)
-        if metric is None:
-            continue
-        if options.get("heat_map"):
-            name = f"depth{ending}.png"
-            _heat_map(results, dataset, metric, folder / name)
-            made.append((name, f"{dataset}: {label(metric)} by size of the context and depth of the answer"))
-        gold = str(options.get("relative_maximum", ""))
-        if gold and results.values(dataset, gold, metric):
-            name = f"maximum{ending}.png"
-            _against_maximum(results, dataset, metric, gold, folder / name)
-            caption = f"{label(metric)} as a share of {gold}, and against MRR@10 where it is measured"
-            made.append((name, f"{dataset}: {caption} (Chronicles, figures 12 and 14)"))
-    return made
-
-
-def _heat_map(results: Results, dataset: str, metric: str, path: Path) -> None:
-    """Means by tokens (across) and depth (down), green is better; and by depth (Chronicles, figures 2, 3)."""
-    cells: dict[tuple[float, float], float] = {}
+def depth_table(results: Results, dataset: str, metric: str) -> str:
+    """Means by depth of the answer (down) and tokens of the context (across; Chronicles, figures 2 and 3)."""
+    means: dict[tuple[float, float], float] = {}
     for row in results.rows:
         values = results.values(dataset, row, metric).values()
         settings = results.settings.get(row, {})
         if values and settings.get("depth") is not None:
-            cells[float(settings["depth"]), float(settings["tokens"])] = sum(values) / len(values)
-    depths, sizes = (sorted({key[i] for key in cells}) for i in (0, 1))
-    grid = [[cells.get((depth, size), math.nan) for size in sizes] for depth in depths]
-    figure, axes = _axes(2 + 1.1 * len(sizes), 4.5)
-    axes.grid(visible=False)
-    image = axes.imshow(grid, cmap="RdYlGn", aspect="auto")
-    axes.set_xticks(range(len(sizes)), [f"{size:,.0f}" for size in sizes])
-    means = [[v for v in line if not math.isnan(v)] for line in grid]
-    named = [
-        f"{100 * depth:.0f} % (mean {sum(m) / len(m):.2f})" if m else f"{100 * depth:.0f} %"
-        for depth, m in zip(depths, means, strict=True)
-    ]
-    axes.set_yticks(range(len(depths)), named, fontsize=8)
-    axes.set_xlabel("tokens of context")
-    axes.set_ylabel("depth of the answer")
-    figure.colorbar(image, ax=axes, label=label(metric))
-    _save(figure, path)
-
-
-def _against_maximum(results: Results, dataset: str, metric: str, gold: str, path: Path) -> None:
-    """Bars of quality in per cent of the relative maximum; beside them a scatter over MRR@10."""
-    best = relative_maximum(list(results.values(dataset, gold, metric).values()))
-    means = {
-        row: sum(values) / len(values)
-        for row in results.rows
-        if (values := list(results.values(dataset, row, metric).values()))
-    }
-    ranks = {row: v for row in means if (v := list(results.values(dataset, row, "mrr@10").values()))}
-    figure, axes = _axes(8, 1.2 + 0.35 * len(means))
-    shares = [100 * mean / best if best > 0 else 0.0 for mean in means.values()]
-    axes.barh(list(means), shares, color=_COLORS[0])
-    axes.axvline(100, color="#888888", linewidth=1)
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel(f"{label(metric)}, per cent of {gold}")
-    if ranks:
-        inset = figure.add_axes((0.72, 0.2, 0.24, 0.35))
-        x = [sum(ranks[row]) / len(ranks[row]) for row in ranks]
-        inset.scatter(x, [100 * means[row] / best - 100 for row in ranks], s=12, color=_COLORS[1])
-        inset.set_xlabel("MRR@10", fontsize=7)
-        inset.set_ylabel("degradation, %", fontsize=7)
-        inset.tick_params(labelsize=6)
-    _save(figure, path)
-
-
-def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metric: str, path: Path) -> None:
-    figure, axes = _axes(8, 4.5)
-    for position, row in enumerate(rows):
-        quality = results.estimate(dataset, row, metric)
-        if quality is None:
-            continue
-        sent = results.values(dataset, row, "context_tokens").values()
-        error = [[quality.value - quality.low], [quality.high - quality.value]]
-        style = {"fmt": "o", "capsize": 3, "color": _COLORS[position % len(_COLORS)], "label": row}
-        axes.errorbar(sum(sent) / len(sent), quality.value, yerr=error, **style)
-    axes.set_xlabel("tokens of context a question (mean)")
-    axes.set_ylabel(label(metric))
-    axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
-    figure.legend(fontsize=7, loc="outside right upper")
-    _save(figure, path)
-
-
-def _sizes(results: Results, dataset: str, rows: Sequence[str], path: Path) -> None:
-    figure, axes = _axes(7, 0.8 + 0.4 * len(rows))
-    values = [list(results.values(dataset, row, "selected").values()) for row in rows]
-    axes.boxplot(values, orientation="horizontal", widths=0.6, showfliers=True, flierprops={"markersize": 2})
-    axes.set_yticks(range(1, len(rows) + 1), rows, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("pieces sent")
-    axes.set_xlim(0, axes.get_xlim()[1])
-    _save(figure, path)
-
-
-def _stacked(stages: Mapping[str, Mapping[str, float]], axis: str, path: Path) -> None:
-    """Bars of seconds by stage, a row each."""
-    rows = list(stages)
-    figure, axes = _axes(7, 1.2 + 0.4 * len(rows))
-    names = list(dict.fromkeys(stage for found in stages.values() for stage in found))
-    left = [0.0] * len(rows)
-    for position, stage in enumerate(names):
-        widths = [stages[row].get(stage, 0.0) for row in rows]
-        axes.barh(rows, widths, left=left, label=stage, color=_COLORS[position % len(_COLORS)])
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel(axis)
-    figure.legend(fontsize=7, loc="outside right upper")
-    _save(figure, path)
-
-
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    """A figure of its own, which no screen and no global state knows of."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("drawing plots", "eval") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.3)
-    return figure, axes
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+            means[float(settings["depth"]), float(settings["tokens"])] = sum(values) / len(values)
+    depths, sizes = (sorted({key[i] for key in means}) for i in (0, 1))
+    rows = [[f"{100 * depth:.0f} %", *(number(means.get((depth, n))) for n in sizes)] for depth in depths]
+    return markdown_table(["depth", *(f"{size:,.0f} tokens" for size in sizes)], rows)
 
 
 REPORT = "report.md"
@@ -468,7 +289,7 @@ _WHAT_DATA = {
 
 
 def write_report(folder: Path) -> Path:
-    """Write `REPORT` and its plots into a run's folder, from what the folder holds.
+    """Write `REPORT` into a run's folder, from what the folder holds.
 
     Returns:
         The report.
@@ -477,28 +298,12 @@ def write_report(folder: Path) -> Path:
         InputError: Where the folder is no run, or cannot be written to.
     """
     results = read_results(folder)
-    experiment = experiment_of(results)
-    try:
-        plots, hint = _draw_all(experiment, results, folder), ""
-    except MissingExtraError as error:
-        plots, hint = [], str(error)
     path = folder / REPORT
     try:
-        path.write_text(render(experiment, results, plots, hint=hint), encoding="utf-8")
+        path.write_text(render(experiment_of(results), results), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     return path
-
-
-def _draw_all(experiment: Experiment, results: Results, folder: Path) -> list[tuple[str, str]]:
-    try:
-        from matplotlib import rc_context
-    except ImportError as error:
-        raise MissingExtraError("drawing plots", "eval") from error
-    # A dollar in the name of a row or a model is no formula.
-    with rc_context({"text.parse_math": False}):
-        made = draw(results, experiment.metrics, folder)
-        return made + _special_plots(results, experiment.options, experiment.metrics, folder)
 
 
 def experiment_of(results: Results) -> Experiment:
@@ -509,17 +314,8 @@ def experiment_of(results: Results) -> Experiment:
     return parse_experiment(json.dumps(raw), where="in the header of the run", name="")
 
 
-def render(
-    experiment: Experiment, results: Results, plots: Sequence[tuple[str, str]] = (), *, hint: str = ""
-) -> str:
-    """The report as Markdown.
-
-    Args:
-        experiment: What was run.
-        results: What came of it.
-        plots: File names and captions.
-        hint: Said where plots would stand, if there are none.
-    """
+def render(experiment: Experiment, results: Results) -> str:
+    """The report of an experiment as Markdown."""
     about = [experiment.about + "."] if experiment.about else []
     parts = [f"# {experiment.title}", *about, *_conditions(experiment, results)]
     for dataset in results.datasets:
@@ -532,13 +328,8 @@ def render(
         rows = [[row, reason] for row, reason in results.left_out.items()]
         parts += ["## Rows left out", markdown_table(["row", "reason"], rows, left=2)]
     parts += _failures(results)
-    before = [_inert(part) for part in parts]
-    if plots or hint:
-        named = ((name, _inert(caption)) for name, caption in plots)
-        before += ["## Plots", *(f"![{caption}]({name})\n\n{caption}" for name, caption in named)]
-        before += [f"No plots: {hint}"] if hint else []
-    after = [*_paper(experiment, results), "## Made with", *_made_with(results)]
-    return "\n\n".join([*before, *map(_inert, after)]) + "\n"
+    parts += [*_paper(experiment, results), "## Made with", *_made_with(results)]
+    return "\n\n".join(map(_inert, parts)) + "\n"
 
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
@@ -633,6 +424,11 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
         yield "### Degradation"
         yield f"Loss against the relative maximum, which is the {label(metric)} of {gold} (equation 1)."
         yield degradation_table(results, dataset, metric, gold)
+    measured = (m for m in experiment.metrics if any(results.values(dataset, r, m) for r in results.rows))
+    if experiment.options.get("heat_map") and (metric := next(measured, "")):
+        yield "### Depth"
+        yield f"{label(metric)} by size of the context and depth of the answer in it."
+        yield depth_table(results, dataset, metric)
     reference = experiment.options.get("cost_efficiency")
     metric = experiment.metrics[0] if experiment.metrics else ""
     if reference and results.values(dataset, str(reference), metric):

@@ -1,14 +1,12 @@
-"""A finished or unfinished run, read back: values by row, data set and question; two runs compared."""
+"""A finished or unfinished run, read back: values by row, data set and question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_eval.metrics import Difference, Interval, bootstrap_mean, paired_difference, wilson
 from sage_eval.metrics.registry import is_share
@@ -126,15 +124,6 @@ class Results:
             asked.setdefault(dataset, set()).update(line["document"] for line in lines.values())
         return {name: len(documents) for name, documents in asked.items() if 0 < len(documents) < FEW}
 
-    def stages(self, dataset: str, row: str) -> dict[str, float]:
-        """Median seconds a question by stage, in the order in which stages are met.
-
-        The median, since the first questions also load models and embed what nobody had embedded yet.
-        """
-        lines = self.answers.get((dataset, row), {}).values()
-        names = dict.fromkeys(stage for line in lines for stage in line["seconds"] if stage != "total")
-        return {stage: median(line["seconds"].get(stage, 0.0) for line in lines) for stage in names}
-
     def _take(self, line: Line) -> None:
         kind = line["kind"]
         if kind == "method":
@@ -202,66 +191,3 @@ def value_of(line: Line, metric: str) -> float | None:
         return float(sum(u["prompt"] + u["completion"] for u in used))
     value = line["scores"].get(metric)
     return None if value is None else float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How a metric of a row differs between two runs.
-
-    Attributes:
-        dataset: The data set.
-        row: The row.
-        metric: The metric, or one of `EFFORT`.
-        before: Mean in the first run, over the questions that both answered.
-        after: Mean in the second.
-        difference: After less before, paired, with its 95 % interval.
-    """
-
-    dataset: str
-    row: str
-    metric: str
-    before: float
-    after: float
-    difference: Difference
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval leaves out zero and p is below 0.05."""
-        return self.difference.clear
-
-
-def compare(first: Results, second: Results) -> list[Change]:
-    """Every metric of every row that both runs have.
-
-    Raises:
-        InputError: Where they have no data set, row and question in common.
-    """
-    metrics = [m for m in first.configuration["metrics"] if m in second.configuration["metrics"]]
-    found = [
-        change
-        for dataset, row in first.answers
-        if (dataset, row) in second.answers
-        for metric in [*metrics, *EFFORT]
-        if (change := _change(first, second, dataset, row, metric)) is not None
-    ]
-    if not found:
-        raise InputError("the two runs have no question of the same data set and row in common")
-    return found
-
-
-def _change(first: Results, second: Results, dataset: str, row: str, metric: str) -> Change | None:
-    before, after = first.values(dataset, row, metric), second.values(dataset, row, metric)
-    both = [question for question in before if question in after]
-    if not both:
-        return None
-    lines = first.answers[dataset, row]
-    difference = paired_difference(
-        [after[q] for q in both],
-        [before[q] for q in both],
-        share=is_share(metric),
-        groups=[lines[q]["document"] for q in both],
-    )
-    n = len(both)
-    return Change(
-        dataset, row, metric, sum(before[q] for q in both) / n, sum(after[q] for q in both) / n, difference
-    )

@@ -100,7 +100,6 @@ def test_retrieval_without_a_reader(own: list[str], capsys: pytest.CaptureFixtur
     assert set(found.values("facts", "two", "selected").values()) == {2.0}
     report = Path("out/report.md").read_text()
     assert "retrieval alone" in report and "not the paper's" in report
-    assert "![" in report and Path("out/quality.png").stat().st_size > 1000
 
 
 def test_run_again_keeps_results_and_makes_the_report_again(
@@ -125,24 +124,6 @@ def test_changed_settings_need_another_folder_or_fresh(
     assert "questions" in said and "seed" in said and "--fresh" in said
     assert run([*own, "--reader", "none", "--questions", "6", "--fresh"]) == 0
     assert len(results().values("facts", "one", "recall@1")) == 6
-
-
-def test_compare_two_runs(own: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run([*own, "--reader", "none"]) == 0
-    rows = [{**row, "top_k": 3} for row in OWN["rows"]]  # type: ignore[attr-defined]
-    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows}))
-    own[own.index("out")] = "after"
-    assert run([*own, "--reader", "none", "--questions", "7"]) == 0
-    capsys.readouterr()
-    assert run(["eval", "compare", "out", "after"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    (sent,) = [line for line in lines if line[:4] == ["facts", "one", "pieces", "sent"]]
-    assert sent[4:7] == ["1.000", "3.000", "+2.000"] and sent[-1] == "7"
-    own[own.index("after")] = "other"
-    other = [{**OWN["rows"][0], "row": "alone"}]  # type: ignore[index]
-    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": other, "baseline": ""}))
-    assert run([*own, "--reader", "none"]) == 0
-    assert "in common" in mistake(capsys, "eval", "compare", "out", "other")
 
 
 def test_without_an_output_every_configuration_has_a_folder(own: list[str]) -> None:
@@ -306,7 +287,6 @@ def test_scalability(own: list[str], tmp_path: Path) -> None:
     assert (one["row"], three["row"]) == ("SAGE", "SAGE (3x)")
     assert one["figures"]["answering, s"] >= 0.05 and one["figures"]["host memory, GB"] > 0
     # Made-up answers are not scored.
-    assert Path("out/stages.png").stat().st_size > 1000
     assert "F1" not in one["figures"] and "3 questions, 0 failed" in three["note"]
     assert run(own) == 0
     assert len(results().measured) == 2
@@ -400,7 +380,7 @@ def test_a_narrow_screen_and_a_pipe_stay_readable(
     monkeypatch.setenv("COLUMNS", "40")
     assert run([*own, "--reader", "none"]) == 0
     shown = capsys.readouterr()
-    assert re.search(r"^one\n  Recall@1 0?\.?\d", shown.out, re.MULTILINE)
+    assert re.search(r"^  one: Recall@1 [01]\.\d{3} \[", shown.out, re.MULTILINE)
     assert max(map(len, shown.out.splitlines()[:8])) <= 40 and "…" not in shown.out
     assert "of 24: one, preparing" in shown.err and "of 24: two, preparing" in shown.err
 

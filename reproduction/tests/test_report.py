@@ -10,7 +10,6 @@ import pytest
 from sage_eval.experiment import Experiment, load_experiment, parse_experiment
 from sage_eval.prices import Price, PriceList
 from sage_eval.report import (
-    _special_plots,
     choices_table,
     difference_table,
     efficiency_table,
@@ -20,7 +19,7 @@ from sage_eval.report import (
     render,
     write_report,
 )
-from sage_eval.results import Results, compare, gather
+from sage_eval.results import Results, gather
 from sage_eval.run_folder import Line
 
 from sage_core.errors import InputError
@@ -165,8 +164,6 @@ def test_few_discordant_questions_are_not_bold() -> None:
     assert "**" not in difference_table(found, "quality", [("SAGE", "BM25")], ["accuracy"])
     text = render(load_experiment("table12"), found)
     assert "Intervals are too narrow where fewer than 10 documents are asked about: quality (6)." in text
-    (same,) = [c for c in compare(found, found) if c.row == "SAGE" and c.metric == "accuracy"]
-    assert same.difference.p == 1 and not same.clear
 
 
 def test_enough_documents_need_no_warning_and_are_bold() -> None:
@@ -224,26 +221,11 @@ def test_figures_of_one_measured_row_come_together() -> None:
     assert "| quality | 90.71 | 99.69 | 99.9 |" in text
 
 
-@pytest.mark.slow
-def test_report_and_plots_are_made_from_the_folder_alone(tmp_path: Path) -> None:
+def test_a_report_is_made_from_the_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "header.json").write_text(json.dumps(header()))
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines()))
     report = write_report(tmp_path).read_text()
-    names = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report)
-    assert names == ["quality.png", "selected.png", "latency.png"]
-    for name in names:
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    assert write_report(tmp_path).read_text() == report
-
-
-def test_without_matplotlib_the_report_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    (tmp_path / "header.json").write_text(json.dumps(header()))
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines()))
-    report = write_report(tmp_path).read_text()
-    assert 'pip install "sage-rag[eval]"' in report and "![" not in report
+    assert "0.750 [0.598, 0.858]" in report and write_report(tmp_path).read_text() == report
 
 
 @pytest.mark.parametrize(
@@ -278,7 +260,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
     return load_experiment(request.param)
 
 
-def test_degradation_is_against_the_gold_chunk_and_drawn(tmp_path: Path) -> None:
+def test_degradation_is_against_the_gold_chunk() -> None:
     """Chronicles, table 8: 7.55 for the gold chunk, 6.57 for ADA-002 with nine chunks: -13.0 %."""
     rows = {"gold chunk": 7.55, "ADA-002, 9 chunks": 6.57}
     lines = [
@@ -290,14 +272,14 @@ def test_degradation_is_against_the_gold_chunk_and_drawn(tmp_path: Path) -> None
     found = gather(header("chronicles-table8"), lines)
     text = render(experiment, found)
     assert "### Degradation" in text and "| ADA-002, 9 chunks | 6.570 | -13.0 % |" in text
-    names = [name for name, _ in _special_plots(found, experiment.options, experiment.metrics, tmp_path)]
-    assert names == ["maximum.png"] and (tmp_path / "maximum.png").stat().st_size > 1000
 
 
-def test_the_depth_of_the_answer_is_a_heat_map(tmp_path: Path) -> None:
+def test_figures_stand_by_depth_of_the_answer_and_size_of_the_context() -> None:
     experiment = load_experiment("chronicles-fig2")
     rows = [row.name for row in experiment.rows]
-    lines = [{**answer(row, 0, right=True), "scores": {"f1": 0.5}} for row in rows]
+    lines = [
+        {**answer(row, 0, right=True), "scores": {"f1": number / 100}} for number, row in enumerate(rows)
+    ]
     settings = [
         {
             "kind": "method",
@@ -308,8 +290,16 @@ def test_the_depth_of_the_answer_is_a_heat_map(tmp_path: Path) -> None:
         for row in experiment.rows
     ]
     found = gather(header("chronicles-fig2"), [*settings, *lines])
-    names = [name for name, _ in _special_plots(found, experiment.options, experiment.metrics, tmp_path)]
-    assert names == ["depth.png"] and (tmp_path / "depth.png").stat().st_size > 5000
+    depths = sorted({row.method["depth"] for row in experiment.rows})
+    sizes = sorted({row.method["tokens"] for row in experiment.rows})
+    table = render(experiment, found).partition("### Depth")[2]
+    shown = cells(table, f"{100 * depths[1]:.0f} %")
+    place = next(
+        i
+        for i, row in enumerate(experiment.rows)
+        if (row.method["depth"], row.method["tokens"]) == (depths[1], sizes[-1])
+    )
+    assert len(shown) == 1 + len(sizes) and float(shown[-1]) == place / 100
 
 
 def test_money_stands_where_prices_are_known() -> None:

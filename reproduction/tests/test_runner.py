@@ -41,7 +41,8 @@ def test_every_method_answers_every_question_once(tmp_path: Path) -> None:
     results = read_results(tmp_path)
     assert results.values("toy", "first", "tokens")["q0.0"] == 55
     assert results.values("toy", "first", "calls")["q0.0"] == 2
-    assert results.stages("toy", "first") == {"retrieve": 0.25, "generate": 0.5}
+    seconds = results.answers["toy", "first"]["q0.0"]["seconds"]
+    assert (seconds["retrieve"], seconds["generate"]) == (0.25, 0.5)
 
 
 def test_documents_are_prepared_one_by_one_unless_pooled(tmp_path: Path) -> None:

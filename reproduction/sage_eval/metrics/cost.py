@@ -1,19 +1,16 @@
-"""What answers took: tokens, money, time and memory, and quality for it."""
+"""What answers took in memory, and quality for what was paid."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sage_core.errors import InputError
-from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_eval.prices import Price, cost, cost_efficiency
+from sage_eval.prices import cost_efficiency
 
 
 def relative_maximum(scores: Sequence[float]) -> float:
@@ -68,50 +65,6 @@ def relative_cost_efficiency(
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Seconds of a stage over many questions.
-
-    Attributes:
-        n: Questions that had the stage.
-        mean: Mean.
-        median: Median.
-        p95: 95th percentile (linear interpolation between neighbors).
-        total: Sum.
-    """
-
-    n: int
-    mean: float
-    median: float
-    p95: float
-    total: float
-
-
-def latency_summary(seconds: Iterable[Mapping[str, float]]) -> dict[str, Latency]:
-    """Latency by stage, and of all stages together as ``"total"``.
-
-    Args:
-        seconds: Time by stage of each question. A question without a stage does not count for it.
-
-    Raises:
-        InputError: Where a time is negative or no number, or a stage is called ``"total"``.
-    """
-    rows = list(seconds)
-    stages = list(dict.fromkeys(stage for row in rows for stage in row))
-    if "total" in stages:
-        raise InputError("a stage cannot be called 'total': that is the sum of the stages")
-    found = {stage: _latency([row[stage] for row in rows if stage in row]) for stage in stages}
-    return {**found, "total": _latency([sum(row.values()) for row in rows])} if rows else {}
-
-
-def _latency(values: list[float]) -> Latency:
-    data = np.asarray(values, dtype=np.float64)
-    if not (np.isfinite(data) & (data >= 0)).all():
-        raise InputError("a time is a number of at least 0 seconds")
-    median, p95 = np.quantile(data, (0.5, 0.95))
-    return Latency(len(data), float(data.mean()), float(median), float(p95), float(data.sum()))
 
 
 @dataclass(slots=True)
@@ -180,98 +133,3 @@ def _cuda() -> Any:
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return cuda if cuda is not None and cuda.is_available() and cuda.is_initialized() else None
-
-
-@dataclass(frozen=True, slots=True)
-class CostSummary:
-    """Tokens and money of a run.
-
-    Attributes:
-        questions: Number of questions.
-        usage: Tokens of answering, by role.
-        preparation: Tokens of preparing documents (summaries), by role.
-        money: Money of answering (equation 1); None without a price.
-        preparation_money: Money of preparing; None without a price.
-    """
-
-    questions: int
-    usage: Mapping[str, TokenUsage]
-    preparation: Mapping[str, TokenUsage]
-    money: float | None
-    preparation_money: float | None
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of answering, sent and received."""
-        return total_usage(self.usage.values()).total
-
-    @property
-    def tokens_per_question(self) -> float:
-        """Tokens of answering one question, on average."""
-        return self.tokens / self.questions
-
-    @property
-    def money_per_question(self) -> float | None:
-        """Money of answering one question, on average; None without a price."""
-        return None if self.money is None else self.money / self.questions
-
-    def efficiency(self, quality: float, *, include_preparation: bool = False) -> float | None:
-        """Quality by money (equation 2); None without a price or where nothing was paid.
-
-        Args:
-            quality: Any score where more is better.
-            include_preparation: Count the money of preparing documents as well.
-        """
-        if self.money is None or self.preparation_money is None:
-            return None
-        money = self.money + (self.preparation_money if include_preparation else 0.0)
-        return quality / money if money else None
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form."""
-        return {
-            "questions": self.questions,
-            "usage": {role: u.to_dict() for role, u in self.usage.items()},
-            "preparation": {role: u.to_dict() for role, u in self.preparation.items()},
-            "tokens_per_question": self.tokens_per_question,
-            "money": self.money,
-            "preparation_money": self.preparation_money,
-            "money_per_question": self.money_per_question,
-        }
-
-
-def summarize_cost(
-    usages: Iterable[Mapping[str, TokenUsage]],
-    price: Price | Mapping[str, Price] | None = None,
-    *,
-    preparation: Mapping[str, TokenUsage] | None = None,
-) -> CostSummary:
-    """Sum up what a run took.
-
-    Args:
-        usages: LLM tokens of each question, by role.
-        price: Price of the LLM, or by role where roles have LLMs of their own; None counts tokens only.
-        preparation: LLM tokens of preparing the documents, by role.
-
-    Raises:
-        InputError: Without questions, or where a role has no price.
-    """
-    usages = list(usages)
-    if not usages:
-        raise InputError("there are no answers to sum up")
-    by_role: dict[str, TokenUsage] = {}
-    for usage in usages:
-        for role, tokens in usage.items():
-            by_role[role] = by_role.get(role, NO_USAGE) + tokens
-    before = dict(preparation or {})
-    return CostSummary(len(usages), by_role, before, _money(by_role, price), _money(before, price))
-
-
-def _money(usage: Mapping[str, TokenUsage], price: Price | Mapping[str, Price] | None) -> float | None:
-    if price is None:
-        return None
-    if isinstance(price, Price):
-        return cost(total_usage(usage.values()), price)
-    if missing := sorted(role for role in usage if role not in price):
-        raise InputError(f"no price for {', '.join(missing)}: there are prices for {', '.join(price)}")
-    return sum(cost(tokens, price[role]) for role, tokens in usage.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -37,37 +36,9 @@ def mrr_at(ranked: Sequence[Piece], evidence: Sequence[Evidence], k: int) -> flo
     return 1 / (relevant.index(True) + 1) if True in relevant else 0.0
 
 
-def ndcg_at(
-    ranked: Sequence[Piece], evidence: Sequence[Evidence], k: int, *, relevant: int | None = None
-) -> float:
-    """Normalized discounted cumulative gain of the first ``k`` pieces; a relevant piece gains 1.
-
-    Args:
-        ranked: Pieces, best first; also those behind rank ``k``.
-        evidence: Where the answer stands.
-        k: Rank of the cut.
-        relevant: How many relevant pieces the whole index has, which an ideal ranking would put first. Where
-            None, those in ``ranked``: then it judges the order only, not what was never retrieved.
-
-    Raises:
-        InputError: Without evidence, for k below 1, or where ``relevant`` is fewer than were retrieved.
-    """
-    _check(evidence, k)
-    gains = relevant_pieces(ranked, evidence)
-    total = sum(gains) if relevant is None else relevant
-    if total < sum(gains):
-        raise InputError(f"{sum(gains)} relevant pieces were retrieved, but there are said to be {total}")
-    ideal = sum(_discount(rank) for rank in range(min(total, k)))
-    return sum(_discount(rank) for rank, gain in enumerate(gains[:k]) if gain) / ideal if ideal else 0.0
-
-
-def _discount(rank: int) -> float:
-    """The weight of a rank counted from 0."""
-    return 1 / math.log2(rank + 2)
-
-
 def _check(evidence: Sequence[Evidence], k: int) -> None:
-    check_evidence(evidence)
+    if not evidence:
+        raise InputError("the question has no evidence: such questions are left out of retrieval metrics")
     if k < 1:
         raise InputError(f"k is at least 1, not {k}")
 
@@ -78,7 +49,7 @@ SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Characters of evidence and of retrieved pieces. Sums of it give pooled figures.
+    """Characters of evidence and of retrieved pieces.
 
     Attributes:
         shared: Characters of evidence that were retrieved, each once.
@@ -100,19 +71,6 @@ class Overlap:
         """Share of what was retrieved that is evidence; 0 where nothing was."""
         return self.shared / self.retrieved if self.retrieved else 0.0
 
-    @property
-    def iou(self) -> float:
-        """Shared characters by all of either; 0 where there are none."""
-        union = self.evidence + self.retrieved - self.shared
-        return self.shared / union if union else 0.0
-
-    def __add__(self, other: Overlap) -> Overlap:
-        return Overlap(
-            self.shared + other.shared,
-            self.evidence + other.evidence,
-            self.retrieved + other.retrieved,
-        )
-
 
 def evidence_overlap(pieces: Iterable[Piece], evidence: Sequence[Evidence]) -> Overlap:
     """How much of the evidence the pieces hold.
@@ -131,77 +89,23 @@ def evidence_overlap(pieces: Iterable[Piece], evidence: Sequence[Evidence]) -> O
     )
 
 
-def pooled_precision(overlaps: Iterable[Overlap]) -> float:
-    """Share of evidence in everything that was retrieved for all questions together."""
-    return sum(overlaps, Overlap()).precision
-
-
-def found_evidence(
-    pieces: Iterable[Piece], evidence: Sequence[Evidence], *, share: float = SHARE
-) -> tuple[bool, ...]:
-    """For each evidence span, whether the pieces together hold at least ``share`` of it.
-
-    Raises:
-        InputError: Where ``share`` is not above 0 and at most 1.
-    """
-    _check_share(share)
+def found_evidence(pieces: Iterable[Piece], evidence: Sequence[Evidence]) -> tuple[bool, ...]:
+    """For each evidence span, whether the pieces together hold at least `SHARE` of it."""
     held = _by_document(_placed(pieces))
-    return tuple(
-        _shared(held.get(e.document, []), [e.span]) >= share * (e.span.end - e.span.start) for e in evidence
-    )
+    return tuple(_shared(held.get(e.document, []), [e.span]) >= SHARE * _length(e.span) for e in evidence)
 
 
-def relevant_pieces(
-    pieces: Iterable[Piece], evidence: Sequence[Evidence], *, share: float = SHARE
-) -> tuple[bool, ...]:
-    """For each piece, whether it holds at least ``share`` of an evidence span, or is that much evidence.
+def relevant_pieces(pieces: Iterable[Piece], evidence: Sequence[Evidence]) -> tuple[bool, ...]:
+    """For each piece, whether it holds at least `SHARE` of an evidence span, or is that much evidence.
 
     The second makes a piece relevant that lies wholly in a long passage of evidence.
-
-    Raises:
-        InputError: Where ``share`` is not above 0 and at most 1.
     """
-    _check_share(share)
     wanted = _by_document(evidence)
     return tuple(
-        any(found_evidence([p], evidence, share=share))
-        or (p.span is not None and _shared([p.span], wanted.get(p.document, [])) >= share * _length(p.span))
+        any(found_evidence([p], evidence))
+        or (p.span is not None and _shared([p.span], wanted.get(p.document, [])) >= SHARE * _length(p.span))
         for p in pieces
     )
-
-
-def complete(pieces: Iterable[Piece], evidence: Sequence[Evidence], *, every_span: bool = False) -> float:
-    """1 where no part of a multi-hop question lacks its evidence, else 0.
-
-    Args:
-        pieces: What was retrieved.
-        evidence: Where the answer stands.
-        every_span: Every span must be found; otherwise one in every document that has any.
-
-    Raises:
-        InputError: Without evidence.
-    """
-    check_evidence(evidence)
-    found = found_evidence(pieces, evidence)
-    if every_span:
-        return float(all(found))
-    documents = {e.document for e in evidence}
-    return float(documents == {e.document for e, is_found in zip(evidence, found, strict=True) if is_found})
-
-
-def check_evidence(evidence: Sequence[Evidence]) -> None:
-    """Refuse a question without evidence.
-
-    Raises:
-        InputError: Where there is none.
-    """
-    if not evidence:
-        raise InputError("the question has no evidence: such questions are left out of retrieval metrics")
-
-
-def _check_share(share: float) -> None:
-    if not 0 < share <= 1:
-        raise InputError(f"the share of evidence to be found is above 0 and at most 1, not {share!r}")
 
 
 def _placed(pieces: Iterable[Piece]) -> list[Evidence]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from sage_core.errors import InputError
 from sage_core.llm import ChatModel
-from sage_core.llm.usage import total_usage
 from sage_core.text.spans import Span
 from sage_eval.llm_eval import AnswerGrader
 from sage_eval.metrics import answers, evidence
@@ -26,7 +25,6 @@ class Metric:
         name: Name in settings and results.
         label: Name in tables.
         share: Whether it is a share, shown in per cent; otherwise a number of something.
-        higher_is_better: Whether more is better; None if it is neither.
         figure: Its figure for a question, a result and a language.
         needs: Whether a question has what it needs (references, a right option, evidence).
     """
@@ -34,7 +32,6 @@ class Metric:
     name: str
     label: str
     share: bool
-    higher_is_better: bool | None
     figure: _Figure
     needs: _Needs
 
@@ -60,15 +57,11 @@ def _always(_question: EvalQuestion) -> bool:
 
 
 def _text(name: str, label: str, figure: Callable[[str, tuple[str, ...], str], float]) -> Metric:
-    return Metric(name, label, True, True, lambda q, r, lang: figure(r.answer, q.answers, lang), _answered)
+    return Metric(name, label, True, lambda q, r, lang: figure(r.answer, q.answers, lang), _answered)
 
 
 def _context(name: str, label: str, figure: Callable[[EvalQuestion, MethodResult], float]) -> Metric:
-    return Metric(name, label, True, True, lambda q, r, _: figure(q, r), _evidence)
-
-
-def _number(name: str, label: str, figure: Callable[[MethodResult], float], better: bool | None) -> Metric:
-    return Metric(name, label, False, better, lambda _q, r, _l: figure(r), _always)
+    return Metric(name, label, True, lambda q, r, _: figure(q, r), _evidence)
 
 
 _FIXED = (
@@ -76,11 +69,10 @@ _FIXED = (
         "accuracy",
         "Accuracy",
         True,
-        True,
         lambda q, r, _: answers.accuracy(r.choice, -1 if q.gold is None else q.gold),
         _choice,
     ),
-    Metric("accuracy_hard", "Accuracy (hard)", True, True, lambda q, r, _: float(r.choice == q.gold), _hard),
+    Metric("accuracy_hard", "Accuracy (hard)", True, lambda q, r, _: float(r.choice == q.gold), _hard),
     _text("em", "Exact match", lambda p, refs, lang: answers.exact_match(p, refs, language=lang)),
     _text("f1", "F1-Match", lambda p, refs, lang: answers.f1_match(p, refs, language=lang)),
     _text("rouge_l", "ROUGE-L", lambda p, refs, _: answers.rouge_l(p, refs)),
@@ -98,31 +90,23 @@ _FIXED = (
         lambda q, r: evidence.evidence_overlap(r.context, q.evidence).precision,
     ),
     _context(
-        "evidence_iou", "Evidence IoU", lambda q, r: evidence.evidence_overlap(r.context, q.evidence).iou
-    ),
-    _context("complete", "Evidence in every document", lambda q, r: evidence.complete(r.context, q.evidence)),
-    _context(
         "all_evidence",
         "All evidence",
-        lambda q, r: evidence.complete(r.context, q.evidence, every_span=True),
+        lambda q, r: float(all(evidence.found_evidence(r.context, q.evidence))),
     ),
-    _number("context_tokens", "Context tokens", lambda r: float(r.context_tokens), False),
-    _number("tokens", "Tokens", lambda r: float(total_usage(r.usage.values()).total), False),
-    _number("seconds", "Seconds", lambda r: float(sum(r.seconds.values())), False),
-    _number("rounds", "Rounds", lambda r: float(r.rounds), None),
+    Metric("rounds", "Rounds", False, lambda _q, r, _l: float(r.rounds), _always),
 )
 METRICS = {m.name: m for m in _FIXED}
-"""The metrics without a rank, by name. ``recall@k``, ``mrr@k`` and ``ndcg@k`` come from `metric`."""
+"""The metrics without a rank, by name. ``recall@k`` and ``mrr@k`` come from `metric`."""
 
 _RANKED = {
     "recall": ("Recall", evidence.recall_at),
     "mrr": ("MRR", evidence.mrr_at),
-    "ndcg": ("nDCG", evidence.ndcg_at),
 }
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name: one of `METRICS`, or ``recall@k``, ``mrr@k``, ``ndcg@k`` for some number k.
+    """The metric of that name: one of `METRICS`, or ``recall@k``, ``mrr@k`` for some number k.
 
     Those with a rank are over everything retrieved (the context where nothing else is known), the other
     evidence metrics over the context that the answer was made from.
@@ -134,14 +118,10 @@ def metric(name: str) -> Metric:
         return METRICS[name]
     kind, _, rank = name.partition("@")
     if kind not in _RANKED or not re.fullmatch(r"[1-9]\d{0,5}", rank):
-        raise InputError(
-            f"there is no metric {name!r}: there are {', '.join(METRICS)}, recall@k, mrr@k and ndcg@k"
-        )
+        raise InputError(f"there is no metric {name!r}: there are {', '.join(METRICS)}, recall@k and mrr@k")
     label, figure = _RANKED[kind]
     k = int(rank)
-    return Metric(
-        name, f"{label}@{k}", True, True, lambda q, r, _: figure(_ranked(r), q.evidence, k), _evidence
-    )
+    return Metric(name, f"{label}@{k}", True, lambda q, r, _: figure(_ranked(r), q.evidence, k), _evidence)
 
 
 def score_question(
