@@ -150,16 +150,6 @@ def run(
             metavar="ROW=MODEL",
         ),
     ] = None,
-    whole_text: Annotated[
-        str | None,
-        typer.Option(
-            "--whole-text",
-            help="What the SAGE rows send for questions about the text as a whole: full-context, "
-            "recursive-summary or title+abstract.",
-            metavar="NAME",
-            show_default="chunks",
-        ),
-    ] = None,
     prices: Annotated[
         Path | None,
         typer.Option(
@@ -208,7 +198,6 @@ def run(
         base_url,
         offline,
         reranker,
-        whole_text,
         _row_readers(row_reader or ()),
         _prices(prices),
     )

@@ -47,7 +47,6 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
         "language": options.language,
         "options": dict(experiment.options),
         "reranker": options.reranker,
-        "whole_text": options.whole_text,
     }
     found = configuration(chosen, chosen.rows, datasets, **settings)
     return Plan(chosen, tuple(datasets), reader, embedder, options, found)

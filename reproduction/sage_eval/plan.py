@@ -168,9 +168,7 @@ class RunOptions:
         base_url: Server of the OpenAI-compatible embeddings, as it is the LLM's; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
         offline: Ask no server for embeddings.
-        reranker: Name of the reranker where a row names none (`make_reranker`); None for ``"hybrid"``.
-        whole_text: What answers questions about the text as a whole in the SAGE rows: a method without
-            retrieval (``whole_text`` of `make_method`); None for SAGE itself.
+        reranker: Name of the reranker where a row names none (`ModelPool.reranker`); None for ``"hybrid"``.
         row_readers: Reading model by row, for rows that need one of their own.
         prices: Money for a million tokens sent and received, by LLM.
     """
@@ -187,7 +185,6 @@ class RunOptions:
     base_url: str | None = None
     offline: bool = False
     reranker: str | None = None
-    whole_text: str | None = None
     row_readers: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -236,14 +233,14 @@ class MethodMaker:
 
     def __init__(self, reader: Reader, embedder: Embedder, options: RunOptions | None = None) -> None:
         from sage_eval.methods import SharedWork
-        from sage_eval.retrievers import CachedEmbedder, make_reranker
+        from sage_eval.retrievers import CachedEmbedder, ModelPool
 
         self._options = options if options is not None else RunOptions()
         self._reader = reader
         self._embedder = CachedEmbedder(embedder, self._options.cache)
         self._shared = SharedWork()
         name = self._options.reranker
-        self._reranker = None if name is None else make_reranker(name)
+        self._reranker = None if name is None else ModelPool().reranker(name)
 
     def alone(self) -> MethodMaker:
         """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""
@@ -262,8 +259,6 @@ class MethodMaker:
         access = self._options.embeddings
         if reason := access.refusal(spec):
             raise InputError(reason)
-        if (whole := self._options.whole_text) and str(spec["method"]).startswith("sage"):
-            spec.setdefault("whole_text", whole)
         return make_method(
             {**spec, "name": row.name},
             reader=answerer,

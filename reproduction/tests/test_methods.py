@@ -342,7 +342,6 @@ def test_importing_methods_and_retrievers_stays_light():
         "sentence_transformers",
         "chromadb",
         "openai",
-        "faiss",
         "sklearn",
         "bm25s",
     }

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sage_eval.methods import FixedChunker, make_chunker, make_method
 from sage_eval.methods.chunking import cut_to
 from sage_eval.methods.context_builders import SentenceWindow
+from sage_eval.readers import ExtractiveReader
 from sage_eval.records import EvalDocument, EvalQuestion, Piece
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS, SEALS
-from sage_app.answers import ExtractiveAnswerer
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
@@ -32,7 +32,7 @@ TEXTS = st.lists(
 
 
 def answered(spec, question=LIGHTHOUSE, documents=(DOCUMENT,)):
-    method = make_method(spec, reader=ExtractiveAnswerer(), embedder=HashEmbedder())
+    method = make_method(spec, reader=ExtractiveReader(), embedder=HashEmbedder())
     method.prepare(documents)
     return method.answer(question)
 

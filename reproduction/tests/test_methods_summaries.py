@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sage_eval.datasets import load_dataset
 from sage_eval.methods import ExtractiveSummarizer, LLMSummarizer, make_method
 from sage_eval.methods.summaries import summarize_all
 from sage_eval.methods.tree import ClusterOptions, soft_clusters
-from sage_eval.methods.whole_document import asks_about_whole
 from sage_eval.records import EvalDocument
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
@@ -138,37 +134,6 @@ def test_an_llm_that_fails_fails_the_preparation():
     pytest.importorskip("openai")
     with LLMServer([Reply(status=500)]) as server, pytest.raises(LLMError):
         method_of(SIZES, server).prepare([DOCUMENT])
-
-
-# -- questions about the text as a whole --------------------------------------------------------------
-
-
-def test_questions_about_the_whole_text_get_its_summary_and_others_chunks():
-    pytest.importorskip("openai")
-    spec = {"method": "sage", "chunks": {"kind": "fixed", "tokens": 30}, "max_rounds": 1, "whole_text": SIZES}
-
-    def script(request):
-        return {"score": 9, "adjust": 0} if request.is_critic else shortened(request)
-
-    whole = replace(LIGHTHOUSE, text="What is the story mainly about? Summarize it.")
-    with LLMServer(script) as server:
-        method = method_of(spec, server)
-        assert method.prepare([DOCUMENT])["summary"].calls > len(PARAGRAPHS)
-        about_all, about_one = method.answer(whole), method.answer(LIGHTHOUSE)
-    assert [p.span for p in about_all.context] == [None] and about_all.context_tokens <= 60
-    assert about_one.context and all(p.span is not None for p in about_one.context)
-    assert method.settings()["whole_text"]["context"] == "recursive summary"
-    assert {"summarize", "index"} <= set(method.prepare_seconds)
-    with LLMServer(script) as server, pytest.raises(InputError, match="whole_text is one of"):
-        method_of({"method": "sage", "whole_text": "naive"}, server)
-
-
-def test_questions_about_the_whole_text_are_recognized(sage_data):
-    asked = [q.text for q in load_dataset("dev/quality_leval").questions]
-    found = {text for text in asked if asks_about_whole(text)}
-    assert "Of the following options, what best summarizes this story?" in found and len(found) == 15
-    assert "Why did people say the story about Clinton hiding under a blanket was untrue?" not in found
-    assert not any(asks_about_whole(q.text) for q in load_dataset("dev/fairytaleqa").questions)
 
 
 # -- clusters -----------------------------------------------------------------------------------------

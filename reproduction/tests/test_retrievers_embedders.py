@@ -155,16 +155,12 @@ def test_dpr_asks_each_model_its_own_and_keeps_lengths(tiny_encoders):
     assert dpr.name != cosine.name and contexts in dpr.name
 
 
-@pytest.mark.parametrize("store", ["numpy", "faiss"])
-def test_dpr_index_ranks_by_inner_product(tiny_encoders, store):
-    if store == "faiss":
-        pytest.importorskip("faiss")
+def test_dpr_index_ranks_by_inner_product(tiny_encoders):
     questions, contexts = tiny_encoders
     spec = {
         "kind": "dpr",
         "question_model": questions,
         "context_model": contexts,
-        "store": store,
         "device": "cpu",
     }
     index = make_index(spec)

@@ -35,7 +35,6 @@ from sage_eval.methods.whole_document import (
     RecursiveSummary,
     TitleAndAbstract,
     WholeDocumentMethod,
-    WholeTextRouter,
 )
 from sage_eval.readers import PAPER_COIN, PAPER_CRITIC_SYSTEM, PaperCritic
 from sage_eval.records import Method
@@ -135,8 +134,6 @@ class SharedWork:
         return self._pools[key][0]
 
 
-WHOLE_TEXTS = ("full-context", "recursive-summary", "title+abstract")
-
 _TOP_K = 10
 PAPER_MIN_K = 7
 _CANDIDATES = 30
@@ -192,7 +189,7 @@ def make_method(
       which keeps min_k chunks whatever their scores.
     - ``with_options`` (False): search with the options of a multiple-choice question too.
     - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
-    - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`make_reranker`).
+    - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`ModelPool.reranker`).
     - ``order`` (``"rank"``, or ``"document"``, which also joins neighbors), ``budget`` (tokens of context).
 
     ``bm25+reranker`` is ``naive`` with BM25 and 50 candidates, reranked. The others:
@@ -204,13 +201,10 @@ def make_method(
       ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
     - ``recursive-summary``: ``part_tokens`` (1,200), ``summary_tokens`` (200), ``max_tokens`` (1,000).
     - ``full-context``: ``max_tokens`` (100,000). ``title+abstract``: none.
-    - ``sage-shipped``: `Sage` itself over a store of its own; ``embedder`` (`make_embedder`), ``reranker``,
+    - ``sage-shipped``: `Sage` itself over a store of its own; ``embedder``, ``reranker``,
       ``candidates``, ``order``, ``budget``, and the settings of selection and loop as for ``sage``.
     - ``gold-context``: the chunks that hold the marked evidence; ``chunks`` (1,000 tokens); with ``tokens``
       and ``depth`` (0 to 1) they stand so deep in a context of that size. ``no-context``: none.
-
-    Any method takes ``whole_text``: one of ``full-context``, ``recursive-summary`` and ``title+abstract``, to
-    which questions about the text as a whole go (`WholeTextRouter`).
 
     A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarize``,
     ``index``) of its last `prepare`.
@@ -245,21 +239,9 @@ def make_method(
     )
     name = settings.take("name", str, settings.kind)
     kit = _Kit(name, settings, Reading(reader, counter), models, shared, summarizer)
-    whole = settings.spec("whole_text")
     method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
     settings.end()
-    return method if whole is None else _routed(method, kit, whole)
-
-
-def _routed(method: Method, kit: _Kit, spec: Spec) -> Method:
-    """The method, and another one for questions about the text as a whole."""
-    settings = Settings(spec, "method", key="method")
-    if settings.kind not in WHOLE_TEXTS:
-        raise InputError(f"whole_text is one of {', '.join(WHOLE_TEXTS)}, not {settings.kind!r}")
-    whole = _OTHERS[settings.kind](replace(kit, settings=settings))
-    settings.end()
-    assert isinstance(whole, WholeDocumentMethod)
-    return WholeTextRouter(method, whole)
+    return method
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
@@ -24,7 +23,6 @@ from sage_eval.records import (
     EvalQuestion,
     Evidence,
     Hit,
-    Method,
     MethodResult,
     Piece,
     ProgressCallback,
@@ -117,78 +115,6 @@ class WholeDocumentMethod:
         if context is None:
             raise InputError(f"the document {question.document!r} was not prepared")
         return self._reading.once(question, context.pieces, Stopwatch(), stop_reason=context.note)
-
-
-_TEXT = r"(?:article|book|chapter|document|essay|narrative|novel|paper|passage|piece|plot|story|tale|text)"
-_ABOUT_WHOLE = re.compile(
-    "|".join(
-        (
-            r"\bsumm(?:ar|at)\w*|\bsum(?:s|med)? up\b|\b(?:gist|overview|synopsis|tl;?dr)\b",
-            rf"\b(?:is|was|'s) (?:the|this|that) {_TEXT} (?:(?:mainly|mostly|really|all) )?about\b",
-            r"\b(?:main|central|overall|general|key|underlying|overarching) "
-            r"(?:arguments?|ideas?|messages?|mood|plot|points?|themes?|tone|topics?)\b",
-            rf"\b(?:ending|genre|lesson|messages?|mood|moral|purpose|style|subject|themes?|title|tone|topics?)"
-            rf" (?:of|in|throughout) (?:the|this) {_TEXT}\b",
-            r"\b(?:author|narrator|writer)'?s (?:\w+ )?(?:attitude|message|point|purpose|style|tone)\b",
-            rf"\b(?:through|throughout|course of|whole of|entire) (?:the |this )?{_TEXT}\b",
-            r"\bhow many (?:chapters|pages|paragraphs|sections|sentences|words)\b",
-            r"\bhow (?:many times|often) (?:do|does|is|are) .*\b(?:appear|mentioned|occur|used|word)",
-            r"\b(?:longest|shortest) (?:chapter|dialogue|paragraph|sentence|word)\b",
-            rf"\b(?:happy|sad) ending\b|\b{_TEXT} (?:end|conclude)s?\b",
-            rf"\b(?:read|enjoy|like) (?:the|this) {_TEXT}\b|\b(?:list|name|extract) (?:all|every|each)\b",
-        )
-    ),
-    re.IGNORECASE,
-)
-
-
-def asks_about_whole(question: str) -> bool:
-    """Whether a question is about the text as a whole, which no chunk answers. English; by its words.
-
-    Summaries, themes, titles, tone and style, what holds throughout, counts of words or chapters.
-
-    Examples:
-        >>> asks_about_whole("What is the main theme of the story?")
-        True
-        >>> asks_about_whole("What did the king give her?")
-        False
-    """
-    return _ABOUT_WHOLE.search(question) is not None
-
-
-class WholeTextRouter:
-    """A `Method` that gives questions about the text as a whole to another one.
-
-    Args:
-        method: Answers all other questions; its name is the router's.
-        whole: Answers those that `asks_about_whole` recognizes.
-    """
-
-    def __init__(self, method: Method, whole: WholeDocumentMethod) -> None:
-        self.name = method.name
-        self._method = method
-        self._whole = whole
-        self.prepare_seconds: Mapping[str, float] = {}
-        """Seconds by stage of the last `prepare`, of both."""
-
-    def settings(self) -> Mapping[str, object]:
-        return {**self._method.settings(), "whole_text": self._whole.settings()}
-
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
-        usage = {**self._method.prepare(documents, progress=progress)}
-        for role, spent in self._whole.prepare(documents, progress=progress).items():
-            usage[role] = usage.get(role, NO_USAGE) + spent
-        watch = Stopwatch()
-        for method in (self._method, self._whole):
-            for stage, seconds in getattr(method, "prepare_seconds", {}).items():
-                watch.seconds[stage] = watch.seconds.get(stage, 0.0) + seconds
-        self.prepare_seconds = watch.seconds
-        return usage
-
-    def answer(self, question: EvalQuestion) -> MethodResult:
-        return (self._whole if asks_about_whole(question.text) else self._method).answer(question)
 
 
 class TitleAndAbstract:

@@ -4,38 +4,26 @@ from sage_app.models import OpenAIEmbedder
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
 from sage_eval.retrievers.dense import (
-    ChromaVectors,
     DenseIndex,
     DualEncoder,
-    FaissStore,
-    NumpyStore,
-    VectorStore,
 )
 from sage_eval.retrievers.factory import (
     ModelPool,
     index_names,
-    make_embedder,
     make_index,
-    make_reranker,
 )
 from sage_eval.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
 
 __all__ = [
     "BM25Index",
     "CachedEmbedder",
-    "ChromaVectors",
     "DenseIndex",
     "DualEncoder",
-    "FaissStore",
     "HybridIndex",
     "ModelPool",
-    "NumpyStore",
     "OpenAIEmbedder",
     "RerankedIndex",
-    "VectorStore",
     "index_names",
-    "make_embedder",
     "make_index",
-    "make_reranker",
     "reciprocal_rank_fusion",
 ]

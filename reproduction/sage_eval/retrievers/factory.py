@@ -21,7 +21,6 @@ from sage_eval.retrievers.dense import (
     DPR_QUESTION_MODEL,
     DenseIndex,
     DualEncoder,
-    make_store,
 )
 from sage_eval.retrievers.fusion import HybridIndex, RerankedIndex
 from sage_eval.specs import Settings, Spec
@@ -60,7 +59,17 @@ class ModelPool:
         self._reranker = reranker
 
     def embedder(self, spec: Spec | None = None) -> Embedder:
-        """The embedding model of a configuration (see `make_embedder`), or the shared one."""
+        """The embedding model of a configuration, or the shared one; what it has embedded is kept.
+
+        A string is a kind, or else the name or folder of a sentence-transformers model. Kinds and settings:
+
+        - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
+        - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
+        - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
+
+        Raises:
+            InputError: For an unknown setting, or a value out of range.
+        """
         if spec is None:
             if self._shared is None:
                 self._shared = self.embedder("sbert")
@@ -72,7 +81,14 @@ class ModelPool:
         return self._once("embedder", spec, lambda: self._make(spec))
 
     def reranker(self, spec: Spec | None = None) -> Reranker:
-        """The reranker of a configuration (see `make_reranker`), or the shared one."""
+        """The reranker of a configuration, or the shared one.
+
+        ``hybrid`` is the offline default; ``cross-encoder`` takes ``model`` (a name or folder; required),
+        ``device``, ``batch_size`` (32) and ``max_length``. Another string is the name of a cross-encoder.
+
+        Raises:
+            InputError: For an unknown kind or setting, or a value out of range.
+        """
         if spec is None:
             if self._reranker is None:
                 self._reranker = self.reranker("hybrid")
@@ -159,14 +175,12 @@ def make_index(
     A string is short for ``{"kind": string}``. Kinds and their settings (all optional):
 
     - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``language`` (the run's: "en", "pt", ..., or "plain").
-    - ``dense``: ``embedder`` (see `make_embedder`; the shared one where left out), ``store`` (``"numpy"``,
-      ``"faiss"`` or ``"chroma"``).
-    - ``sbert``, ``dpr``, ``openai``: ``dense`` with that kind of embedder, whose settings
-      stand beside ``store``.
+    - ``dense``: ``embedder`` (see `ModelPool.embedder`; the shared one where left out).
+    - ``sbert``, ``dpr``, ``openai``: ``dense`` with that kind of embedder, whose settings stand beside it.
     - ``hybrid``: ``parts`` (at least two configurations; BM25 and ``dense`` where left out), ``k`` (60),
       ``depth`` (100).
     - ``reranked``: ``first`` (a configuration; BM25 where left out), ``candidates`` (50), ``reranker`` (see
-      `make_reranker`; the shared one where left out).
+      `ModelPool.reranker`; the shared one where left out).
 
     Args:
         spec: The configuration.
@@ -190,11 +204,9 @@ def make_index(
             language=settings.take("language", str, models.language),
         )
     elif settings.kind == "dense":
-        store = make_store(settings.take("store", str, "numpy"))
-        index = DenseIndex(models.embedder(settings.spec("embedder")), store)
+        index = DenseIndex(models.embedder(settings.spec("embedder")))
     elif settings.kind in EMBEDDERS:
-        store = make_store(settings.take("store", str, "numpy"))
-        index = DenseIndex(models.embedder({**settings.rest(), "kind": settings.kind}), store)
+        index = DenseIndex(models.embedder({**settings.rest(), "kind": settings.kind}))
     elif settings.kind == "hybrid":
         index = _hybrid(settings, models)
     elif settings.kind == "reranked":
@@ -205,44 +217,6 @@ def make_index(
         raise InputError(f"unknown index {settings.kind!r}: one of {', '.join(index_names())}")
     settings.end()
     return index
-
-
-def make_embedder(spec: Spec, *, cache_dir: str | Path | None = None) -> Embedder:
-    """An embedding model from its configuration; what it has embedded is kept (`CachedEmbedder`).
-
-    A string is a kind, or else the name or folder of a sentence-transformers model. Kinds and their settings:
-
-    - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
-    - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
-    - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
-
-    Args:
-        spec: The configuration.
-        cache_dir: See `make_index`.
-
-    Raises:
-        InputError: For an unknown setting, or a value out of range.
-    """
-    return ModelPool(cache_dir=cache_dir).embedder(spec)
-
-
-def make_reranker(spec: Spec, *, embedder: Embedder | None = None) -> Reranker:
-    """A reranker from its configuration.
-
-    Kinds and their settings:
-
-    - ``hybrid``: the offline default, over ``embedder``.
-    - ``cross-encoder``: ``model`` (a name or folder; required), ``device``, ``batch_size`` (32),
-      ``max_length``.
-
-    Args:
-        spec: The configuration; a string that is not ``"hybrid"`` is the name of a cross-encoder.
-        embedder: For ``hybrid``; all-MiniLM-L6-v2 where None.
-
-    Raises:
-        InputError: For an unknown kind or setting, or a value out of range.
-    """
-    return ModelPool(embedder=embedder).reranker(spec)
 
 
 def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
