@@ -60,16 +60,9 @@ def test_word_for_word_and_a_false_quotation_are_decided_without_weighing(judge)
     assert quoted.probability < 0.1 and "quotation" in quoted.reason
 
 
-@pytest.mark.parametrize(
-    ("answer", "claims"),
-    [
-        (
-            "- It carries eight lanes.\r\n- It opened in 1932.\n",
-            ["It carries eight lanes.", "It opened in 1932."],
-        ),
-    ],
-)
-def test_items_are_claims_of_their_own(answer, claims):
+def test_items_are_claims_of_their_own():
+    answer = "- It carries eight lanes.\r\n- It opened in 1932.\n"
+    claims = ["It carries eight lanes.", "It opened in 1932."]
     assert [answer[a:b] for a, b in split_claims(answer)] == claims
 
 
