@@ -28,7 +28,6 @@ from llama_index.core.schema import (
     NodeRelationship,
     TextNode,
 )
-from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.span_handlers import SimpleSpanHandler
 
@@ -75,21 +74,6 @@ def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
         parser.chunk_size = -1
     assert parser.chunk_size == 90
     assert parser.split_text(story())
-
-
-@pytest.mark.parametrize("counter", ["bert", "words", "cl100k_base"])
-def test_chunk_and_metadata_together_stay_within_chunk_size(counter: str) -> None:
-    get_tokenizer()  # loads cl100k_base from the cache folder that llama-index-core ships
-    count, room = get_counter(counter), 30
-    metadata = {"title": "On the northern coast", "tags": ["sea", "stone"], "year": 1987}
-    size = count.count("\n".join(f"{k}: {v}" for k, v in metadata.items())) + room
-    segmenter = Segmenter(OverlapModel(), counter=counter, coarse_tokens=10_000, max_tokens=10_000)
-    document = Document(text=story() * 3, metadata=metadata, excluded_llm_metadata_keys=["tags"])
-    nodes = SageNodeParser(chunk_size=size, segmenter=segmenter)([document])
-    modes = (MetadataMode.EMBED, MetadataMode.LLM)
-    lengths = [count.count(n.get_content(metadata_mode=mode)) for n in nodes for mode in modes]
-    assert size - 2 * room / 3 < max(lengths) <= size  # the room is used
-    assert_exact(nodes, document.text)
 
 
 def test_metadata_without_room_is_an_error_and_little_room_a_warning(

@@ -103,18 +103,23 @@ def test_a_title_that_the_document_brings_stays_as_it_is() -> None:
     assert chunk.metadata == {"title": "Guide"}
 
 
-@pytest.mark.parametrize("size", [24, 40, 200])
+@pytest.mark.parametrize("counter", ["bert", "words"])
+@pytest.mark.parametrize("size", [24, 60, 200])
 @pytest.mark.parametrize("text", [GUIDE, FRONT, DEEP])
-def test_text_and_headings_stay_within_chunk_size(text: str, size: int) -> None:
+def test_text_and_metadata_stay_within_chunk_size(text: str, size: int, counter: Any) -> None:
+    count = get_counter(counter).count
     for template in (None, "[[{metadata_str}]] ***** {content} *****"):
-        document = LIDocument(text=text)
+        document = LIDocument(
+            text=text, metadata={"year": 1987, "by": "me"}, excluded_llm_metadata_keys=["by"]
+        )
         if template:
             document.text_template = template
-        nodes = SageNodeParser(chunk_size=size, tokenizer="bert").get_nodes_from_documents([document])
-        assert nodes and max(COUNTER.count(n.get_content(MetadataMode.EMBED)) for n in nodes) <= size
+        nodes = SageNodeParser(chunk_size=size, tokenizer=counter).get_nodes_from_documents([document])
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+            assert nodes and max(count(n.get_content(mode)) for n in nodes) <= size
         assert max(COUNTER.count(n.metadata.get("header_path", "")) for n in nodes) <= 2 * MAX_HEADER_TOKENS
-    splitter = SageTextSplitter(size, length_function=COUNTER.count, prepend_header=True)
-    assert max(COUNTER.count(c.page_content) for c in splitter.create_documents([text])) <= size
+    splitter = SageTextSplitter(size, length_function=count, prepend_header=True)
+    assert max(count(c.page_content) for c in splitter.create_documents([text])) <= size
 
 
 def test_the_paths_of_markdown_node_parser_are_kept_and_used() -> None:
