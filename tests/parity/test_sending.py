@@ -119,7 +119,7 @@ def within_30(sent: list[Sent]) -> bool:
 
 
 def passages(sent: list[Sent]) -> bool:
-    """Exact slices with their places, none twice, none that touches another, few of them."""
+    """Exact slices with their places, none twice, few of them."""
     for text, _, start in sent:
         assert start is not None and LONG[start : start + len(text)] == text
     places = sorted((s.start, s.start + len(s.text)) for s in sent if s.start is not None)
