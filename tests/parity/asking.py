@@ -6,6 +6,7 @@ that answer; each can be awaited, and those that answer can stream.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core.feedback import FeedbackResult
+from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.ranking import HybridReranker
 from sage_langchain import SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
@@ -40,22 +41,6 @@ class Given(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [NodeWithScore(node=TextNode(text=n)) if isinstance(n, str) else n for n in self.nodes]
-
-
-class Grading(FakeListChatModel):
-    """The first response, and to the prompt of a critic the second."""
-
-    def _call(self, messages: Any, *args: Any, **options: Any) -> str:
-        self.i = int("You grade an answer" in str(messages))
-        return super()._call(messages, *args, **options)
-
-    def _stream(self, messages: Any, *args: Any, **options: Any) -> Any:
-        self.i = int("You grade an answer" in str(messages))
-        yield from super()._stream(messages, *args, **options)
-
-    async def _astream(self, messages: Any, *args: Any, **options: Any) -> Any:
-        for piece in self._stream(messages, *args, **options):
-            yield piece
 
 
 class Asked(NamedTuple):
@@ -118,14 +103,20 @@ def by_engine(asked: Asked, **settings: Any) -> Told:
     return text, trace_of(response)
 
 
+def repeating(response: str) -> FakeListChatModel:
+    return FakeListChatModel(responses=[response])
+
+
 def by_chain(asked: Asked, **settings: Any) -> Told:
     retriever = LangChainRetriever(
         base_retriever=lambda _: [Document(text) for text in asked.texts],
         base_compressor=SageCompressor(reranker=WordReranker()),
     )
-    rounds = {"max_rounds": 1} if asked.streamed else {}
-    llm = Grading(responses=[asked.answer, asked.grade])
-    chain = create_sage_chain(llm, retriever, critic_method="prompt", **at_door(**rounds, **settings))
+    if asked.streamed:
+        settings |= {"max_rounds": 1}
+    kind, llm, critic = settings.pop("critic", "llm"), *map(repeating, (asked.answer, asked.grade))
+    loop = replace(at_door(**settings).get("loop", FeedbackConfig()), critic=kind)
+    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", loop=loop)
     if not asked.streamed:
         output = asyncio.run(chain.ainvoke(asked.question)) if asked.awaited else chain.invoke(asked.question)
         return output["answer"], FeedbackResult.from_dict(output["sage"])
