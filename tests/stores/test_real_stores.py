@@ -298,9 +298,7 @@ class Filled(NamedTuple):
 
     def candidates(self, question: str, n: int, awaited: bool = False, **settings: Any) -> dict[str, Any]:
         """What the retriever finds, with the scores of the search."""
-        settings = {"candidates": n, "select": False, "reranker": "none", **settings}
-        if self.case.framework == "llamaindex":
-            settings["reranker"] = None
+        settings = {"candidates": n, "select": False, "reranker": None, **settings}
         return self.store.found(self.store.retriever(**settings), question, awaited)
 
 
