@@ -4,19 +4,16 @@ import asyncio
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
 from sage_app.models import OpenAIChat
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import Completion
-from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention, shows_passages
+from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention
 from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
-    ANSWER_USER,
     answer_messages,
 )
 from sage_core.llm.usage import NO_USAGE, TokenUsage
@@ -43,13 +40,6 @@ def test_documents_cannot_speak_for_the_user() -> None:
     before, after = user.content.split(f"<<END PASSAGES {mark}>>")
     assert mark not in hostile and before.endswith(f"[1] {hostile}\n\n[2] Mara Holt.\n")
     assert hostile not in after and after.endswith("Answer the question from the passages.")
-
-
-def test_templates_serve_frameworks() -> None:
-    for system in (ANSWER_SYSTEM, ANSWER_SYSTEM_CHOICE):
-        assert not set("{}") & set(system)
-        assert NO_ANSWER in system
-    assert re.findall(r"{(\w*)}", ANSWER_USER) == ["context", "question"]
 
 
 def test_a_choice_lists_its_options() -> None:
@@ -176,12 +166,6 @@ def test_another_model_may_grade() -> None:
 EXTRACTIVE = ExtractiveAnswerer()
 
 
-def test_both_are_answerers() -> None:
-    assert isinstance(EXTRACTIVE, Answerer)
-    assert isinstance(LLMAnswerer(OpenAIChat("m")), Answerer)
-    assert "no LLM" in EXTRACTIVE.label
-
-
 @pytest.mark.parametrize(
     ("question", "marked"),
     [
@@ -233,16 +217,6 @@ def test_it_asks_for_more_where_words_are_missing() -> None:
     question = "How long is the Kestrel Bridge?"
     verdict, _ = EXTRACTIVE.judge(question, CHUNKS[:1], "The Kestrel Bridge is there.")
     assert verdict.score < 9 and verdict.adjust == 1 and "long" in verdict.reason
-
-
-@given(st.text(max_size=80), st.lists(st.text(max_size=120), max_size=5))
-def test_whatever_the_texts_it_shows_them_or_says_there_is_nothing(question: str, context: list[str]) -> None:
-    answer, usage = EXTRACTIVE.generate(question, context)
-    assert is_abstention(answer) or shows_passages(answer)
-    verdict, _ = EXTRACTIVE.judge(question, context, answer)
-    assert verdict.parsed
-    assert usage == NO_USAGE
-    assert (answer, usage) == EXTRACTIVE.generate(question, context)
 
 
 QUESTIONS = {

@@ -124,14 +124,6 @@ def test_what_the_candidates_do_not_hold_cannot_be_promised() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"loss": 0}, {"loss": math.nan}, {"confidence": 1}, {"scale": "stars"}]
-)
-def test_arguments_out_of_range(arguments: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=next(iter(arguments))):
-        calibrate(POOL[:50], **arguments)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("scores", "tokens", "losses"),
     [
         ((0.1, 0.9), (1, 1), (1.0, 0.5, 0.0)),
@@ -144,9 +136,3 @@ def test_arguments_out_of_range(arguments: dict[str, object]) -> None:
 def test_lists_that_do_not_fit(scores: tuple[float], tokens: tuple[int], losses: tuple[float]) -> None:
     with pytest.raises(InputError):
         RankedQuestion(scores, tokens, losses)
-
-
-def test_a_question_without_candidates_loses_all() -> None:
-    empty = RankedQuestion((), (), (1.0,))
-    found = calibrate([*POOL[:200], empty], loss=0.2)
-    assert found.questions == 201

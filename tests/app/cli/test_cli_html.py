@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 import os
 import re
 import sys
@@ -85,13 +84,3 @@ def test_segment_of_standard_input_prints_no_escape(
     assert "\x9b2J It is late." in json.loads(out)["chunks"][0]["text"]
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "standard input" in html and "<script" not in html
-
-
-def test_errors_and_warnings_print_no_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "segment", tmp_path / "no\x1b[2Jsuch.txt")
-    assert code == 2 and "\x1b" not in error and r"\x1b[2J" in error
-    run(["--version"])
-    assert run(["segment", str(DEMO / "water-works.txt"), "--json"]) == 0
-    capsys.readouterr()
-    logging.getLogger("sage_core").warning("a name: %s", "\x1b[31mred")
-    assert "WARNING: a name: ␛[31mred" in capsys.readouterr().err

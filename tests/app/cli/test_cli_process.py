@@ -1,6 +1,5 @@
 """The command as a process: pipes, signals, terminals and missing packages."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,18 +10,11 @@ from pathlib import Path
 import pytest
 
 from sage_app.cli.main import run
-from tests.app.cli.support import COMMAND, DEMO, QUESTION, started
+from tests.app.cli.support import DEMO, QUESTION, started
 from tests.fakes.llm_server import BadServer, headers_and_nothing
 from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow
-
-
-def test_segment_reads_standard_input() -> None:
-    command = [*COMMAND, "segment", "-", "--json"]
-    text = "The ferry sails at seven. It returns at noon."
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
-    assert json.loads(done.stdout)["chunks"][0]["text"] == text
 
 
 def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> None:
@@ -45,13 +37,6 @@ def test_output_cut_off_by_a_reader_is_no_crash() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert done.stdout == "{\n"
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
-
-
-def test_a_terminal_without_unicode() -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [*COMMAND, "segment", str(DEMO / "water-works.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert "chunk 1" in done.stdout
 
 
 def test_commands_import_only_what_they_need() -> None:

@@ -97,21 +97,6 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     assert "link.txt" in ingested["structuredContent"]["skipped"][0]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-def test_one_ctrl_c_ends_it_while_the_client_waits(tmp_path: Path) -> None:
-    process = started("mcp", "--store", tmp_path / "store", "--offline", stdin=subprocess.PIPE)
-    request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": START}
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-    assert process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    try:
-        assert process.wait(timeout=60) == 130
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def _status(address: str, **headers: str) -> int:
     body = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": START}).encode()
     accepted = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

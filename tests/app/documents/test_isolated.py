@@ -112,21 +112,6 @@ def test_warnings_come_through(caplog: pytest.LogCaptureFixture) -> None:
     assert "1 of 2 pages" in caplog.text
 
 
-@pytest.mark.parametrize("encoding", [None, "utf-8"])
-def test_a_sparse_file_of_200_gb_is_refused_and_its_neighbor_read(
-    tmp_path: Path, encoding: str | None
-) -> None:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "d.txt").write_text("The ferry leaves at seven.")
-    with (folder / "s.txt").open("wb") as file:
-        file.truncate(200_000_000_000)
-    with pytest.raises(InputError, match=r"s\.txt"):
-        read_document(folder / "s.txt", encoding=encoding)
-    report = run(tmp_path / "store", folder)
-    assert names(report.added) == {"d.txt"} and names(s.source for s in report.skipped) == {"s.txt"}
-
-
 def test_no_memory_for_one_file_is_an_error_of_that_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: object, **__: object) -> None:
         raise MemoryError

@@ -114,17 +114,3 @@ def test_a_damaged_file_is_an_error_that_names_it(suffix: str, data: bytes) -> N
     pytest.importorskip("pptx")
     with pytest.raises(InputError, match=rf"a\.{suffix}"):
         parse_document(f"a.{suffix}", data)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "part"),
-    [
-        ("xlsx", "xl/worksheets/sheet1.xml"),
-        ("xlsx", "xl/media/sheet1.xml"),
-    ],
-)
-def test_a_file_that_unpacks_to_too_much_is_refused(suffix: str, part: str) -> None:
-    pytest.importorskip("openpyxl")
-    files: dict[str, str | bytes] = {"content.xml": b"", part: b" " * 40_000_000}
-    with pytest.raises(InputError, match=rf"a\.{suffix}"):
-        parse_document(f"a.{suffix}", zipped(files))

@@ -46,17 +46,6 @@ def sage_with(server: LLMServer, folder: Path) -> Sage:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-async def test_an_unreadable_reply_is_an_llm_error(name: str) -> None:
-    with LLMServer(lambda request: Reply(raw=UNREADABLE[name])) as server:
-        chat = chat_with(server)
-        with pytest.raises(LLMError) as caught:
-            chat.complete(QUESTION)
-        assert caught.value.retryable
-        with pytest.raises(LLMError):
-            await chat.acomplete(QUESTION)
-
-
-@pytest.mark.parametrize("name", UNREADABLE)
 async def test_what_the_critic_replies_loses_no_answer(name: str, tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         return Reply(raw=UNREADABLE[name]) if request.is_critic else Reply("At seven.")

@@ -65,19 +65,6 @@ def test_batches_keep_to_the_limit():
     assert recorder.batches == [[0], [4, 5], [2, 30], [1]]
 
 
-def test_only_a_batch_that_follows_company_waits(monkeypatch):
-    slept = []
-    monkeypatch.setattr("sage_app.pipeline.batches.time.sleep", slept.append)
-    recorder = Recorder(block=True)
-    batcher = MicroBatcher(recorder, delay=0.25)
-    with ThreadPoolExecutor(8) as pool:
-        for future in queue_behind_a_running_batch(batcher, recorder, [1, 2], pool):
-            future.result(10)
-    assert slept == []
-    assert [batcher(3), batcher(4)] == [6, 8]
-    assert slept == [0.25]
-
-
 def test_an_error_reaches_only_its_own_caller():
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder)

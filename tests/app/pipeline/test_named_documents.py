@@ -1,7 +1,6 @@
 """Evidence in two places, joined by a name: from files to candidates."""
 
 import asyncio
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sage_app.rendering.rows import retrieval_rows
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import TokenUsage
-from sage_core.ranking import HybridReranker
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill
 
@@ -67,13 +65,6 @@ def test_a_document_that_the_best_chunk_names_joins_and_is_vouched_for(tmp_path:
     assert reranker.calls[2:4] == [len(found.candidates) - 3, 3], "what is scored already is not scored again"
 
 
-def test_the_default_reranker_scores_them_together(tmp_path: Path) -> None:
-    assert not of(retrieve(tmp_path, HybridReranker(), links=False), "holt.md")
-    found = retrieve(tmp_path, HybridReranker())
-    assert len(of(found, "holt.md")) == 3
-    assert found.candidates[of(found, "holt.md")[0]].named_by[0].name == "Mara Holt"
-
-
 def test_a_comparison_that_names_two_documents_gets_both(tmp_path: Path) -> None:
     found = retrieve(tmp_path, Shared(), "owned the boat: Mara Holt or Petrel?")
     assert of(found, "holt.md") and of(found, "petrel.md")
@@ -90,14 +81,6 @@ def test_documents_that_name_each_other_come_once(tmp_path: Path) -> None:
     found = retrieve(tmp_path, Shared())
     ids = [c.chunk.id for c in found.candidates]
     assert len(ids) == len(set(ids)) and of(found, "b.md")
-
-
-def test_chunks_without_a_score_name_nobody(tmp_path: Path) -> None:
-    class Nothing(Shared):
-        def score(self, query: str, texts: Sequence[str]) -> list[float]:
-            return [math.nan] * len(texts)
-
-    assert not of(retrieve(tmp_path, Nothing()), "holt.md")
 
 
 def test_names_are_not_followed_without_context(tmp_path: Path) -> None:

@@ -129,15 +129,3 @@ def test_boundaries_move_with_the_sliders(browser: Browser, address: str) -> Non
         assert page.get_by_label("Target tokens", exact=True).is_disabled()
         page.get_by_role("button", name="Back to the defaults").click()
         until(page, f"document.querySelectorAll('#cut-shown .chunk').length === {few}")
-
-
-def test_the_cut_moves_with_the_settings(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
-        search(page)
-        page.get_by_label("Selection rule").select_option("FixedK")
-        page.locator("#parameter").fill("2")
-        until(page, f"document.querySelectorAll('{KEPT}').length === 2")
-        assert "FixedK" in (page.locator("#ask-code pre").text_content() or "")
-        page.get_by_label("Selection rule").select_option("auto")
-        page.get_by_label("Keep at most (max_k)").fill("1")
-        until(page, f"document.querySelectorAll('{KEPT}').length === 1")

@@ -163,15 +163,6 @@ def test_the_nearest_are_found_among_many(
     assert hits / total > 0.99
 
 
-def test_equal_vectors_do_not_make_a_search_long(tmp_path: Path) -> None:
-    vectors = np.repeat(unit_rows(np.random.default_rng(0).standard_normal((2, DIMENSION))), 10_000, axis=0)
-    segments.write_rows(tmp_path / "a.vec", 0, vectors)
-    index = segments.Index([segments.Segment.open(tmp_path / "a.vec", 0, 20_000, DIMENSION)], [None])
-    picked = index._shortlist(vectors[0], 2_000)
-    assert 2_000 <= len(picked[0]) <= 8_000 and set(picked[0]) <= set(range(10_000))
-    assert [row for row, _ in index.nearest(vectors[-1], 3)] == [10_000, 10_001, 10_002]
-
-
 def test_other_dimensions_are_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     with FolderStore(tmp_path / "store") as store:

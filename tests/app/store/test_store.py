@@ -1,11 +1,9 @@
 """The store on disk and ingest: unchanged, changed and deleted files, other models, and crashes at every step."""
 
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,6 @@ from sage_app.pipeline.ingest import IngestProgress, ingest
 from sage_app.store.folder import FolderStore
 from sage_app.store.identity import StoreIdentity, StoreInfo
 from sage_core.errors import InputError, ModelError, StoreError
-from sage_core.segmentation import Segmenter
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, contents, fill, ingested, names, raw_count, run
 
@@ -142,20 +139,6 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
     assert raw_count(store) == 6
 
 
-def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> None:
-    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
-    with FolderStore(place) as store:
-        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
-        with pytest.raises(StoreError, match=r"threshold=0\.5,.*threshold=0\.55"):
-            ingest(store, [folder], Segmenter(), HashEmbedder())
-        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
-        # A store of an earlier version does not know them.
-        with closing(sqlite3.connect(place / "store.sqlite3")) as connection, connection:
-            connection.execute("UPDATE settings SET value = '' WHERE name = 'segmenter_settings'")
-        with pytest.raises(StoreError, match=r"segmenter [0-9a-f]{12}.*[0-9a-f]{12}"):
-            ingest(store, [folder], Segmenter(), HashEmbedder())
-
-
 def test_info_needs_no_database(tmp_path: Path) -> None:
     _, store = ingested(tmp_path)
     info = FolderStore(store).info()
@@ -225,27 +208,6 @@ def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: 
     assert contents(store) == before
     (folder / "mill.md").write_text("Changed.")
     assert len(run(store, folder).changed) == 1
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.slow
-def test_bytes_changed_anywhere_are_told_or_do_no_harm(tmp_path: Path, seed: int) -> None:
-    texts = {f"{i}.txt": "\n\n".join(f"Page {i}, line {j} of the log." for j in range(30)) for i in range(20)}
-    folder, store = fill(tmp_path / "docs", texts), tmp_path / "store"
-    run(store, folder)
-    before = contents(store)
-    rng = np.random.default_rng(seed)
-    data = bytearray((store / "store.sqlite3").read_bytes())
-    for place in rng.integers(0, len(data), 200):
-        data[place] = rng.integers(256)
-    (store / "store.sqlite3").write_bytes(data)
-    # Only errors of our own.
-    with suppress(StoreError):
-        contents(store)
-    with suppress(StoreError):
-        run(store, folder)
-    run(store, folder, rebuild=True)
-    assert contents(store) == before
 
 
 def test_a_store_in_a_file(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A store that is written to while others ask: other threads, other processes, another embedding model."""
 
-import asyncio
 import gc
 import os
 import pickle
@@ -223,20 +222,6 @@ class WaitingEmbedder(HashEmbedder):
         self.loading.set()
         self.let_go.append(self.go_on.wait(10))
         return super().embed_query(text)
-
-
-async def test_questions_that_come_while_the_model_loads_leave_the_event_loop_free(tmp_path: Path) -> None:
-    run(tmp_path / "store", fill(tmp_path / "docs"))
-    embedder = WaitingEmbedder()
-    with sage_at(tmp_path / "store", embedder) as sage:
-        first = asyncio.create_task(sage.aretrieve("the ferry"))
-        await asyncio.to_thread(embedder.loading.wait, 10)
-        second = asyncio.create_task(sage.aretrieve("the mill"))
-        await asyncio.sleep(0.01)  # it is on its way
-        embedder.go_on.set()
-        for retrieval in (await first, await second):
-            assert len(retrieval.candidates) == 6
-    assert all(embedder.let_go), "the event loop stood still until the model gave up"
 
 
 NO_RIGHTS = """
