@@ -63,13 +63,15 @@ def calibrate(
     from sage_app.calibrate.cut import calibrate as find_cut
     from sage_app.calibrate.quotations import locate, ranked_question, read_questions
     from sage_app.pipeline.opening import open_sage
+    from sage_app.pipeline.settings import SageSettings
     from sage_core import __version__
 
     cli.require_packages(embedder, store=store)
     if not 0 < keep < 1:
         raise InputError(f"--keep is a share between 0 and 1, such as 0.9, not {keep:g}")
     base = cli.load_settings(settings, embedder)
-    _check_output(output)
+    if output.exists():
+        SageSettings.load(output)  # a file that holds something else is not written over
     quoted = read_questions(questions)
     with open_sage(store, settings=base, base_url=base_url, timeout=timeout, offline=True) as sage:
         documents = _documents(sage.store, encoding)
@@ -106,21 +108,6 @@ def calibrate(
     for item in unlocated:
         cli.say(f"not used: {one_line(item['question'])} ({one_line(item['reason'])[:120]})", "yellow")
     show(result, output)
-
-
-def _check_output(path: Path) -> None:
-    """Refuse to write over a file that is no settings file, before any work."""
-    from sage_app.pipeline.settings import SageSettings
-
-    if path.exists():
-        try:
-            SageSettings.load(path)
-        except InputError as error:
-            raise InputError(
-                f"{path} is there already, and no settings file ({error}): name another"
-            ) from None
-    elif not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {path.absolute().parent} for the settings file")
 
 
 def _documents(store: Store, encoding: str | None) -> list[Document]:

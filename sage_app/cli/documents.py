@@ -60,9 +60,8 @@ def list_documents(
         title = f" ({one_line(record.title)})" if record.title else ""
         rows.append((record.id, f"{record.chunks:,}", f"{one_line(record.source)}{title}"))
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
-    for (
-        row
-    ) in rows:  # a line for each: a path that is broken over lines can be neither copied nor searched for
+    # A line for each: a path that is broken over lines can be neither copied nor searched for
+    for row in rows:
         line = f"{row[0]:{wide[0]}} {row[1]:>{wide[1]}} {row[2]}"
         cli.console().print(line, soft_wrap=True, markup=False, highlight=False)
     chunks = counted(sum(record.chunks for record in records), "chunk")

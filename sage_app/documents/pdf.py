@@ -6,6 +6,7 @@ the pages in reading order, but for hyphens at the ends of lines and what repeat
 
 from __future__ import annotations
 
+import bisect
 import collections
 import ctypes
 import itertools
@@ -146,7 +147,7 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
                     chars += text.count_chars()
                     if chars > _MOST_CHARS:
                         raise InputError(f"{name} has more than {_MOST_CHARS:,} characters: split it")
-                    lines.lines = _ordered(_without_line_numbers(_lines(text, number)))
+                    lines.lines = _ordered(_without_line_numbers(_lines(text, number, _ruled_rows(page))))
                 finally:
                     text.close()
             finally:
@@ -172,17 +173,74 @@ class _Word(NamedTuple):
     first: int  # index of its first character
 
 
-def _lines(textpage: Any, page: int) -> list[_Line]:
-    """The lines of a page, in the order in which the file draws them."""
-    lines: list[_Line] = []
+class _RuledRow(NamedTuple):
+    """A row of a table whose cells have borders: its lower and upper edge, and those between cells."""
+
+    low: float
+    high: float
+    borders: list[float]
+    cells: list[list[_Word]]
+
+
+def _ruled_rows(page: Any) -> list[_RuledRow]:
+    """Rows of which at least two cells have a border on each side."""
+    import pypdfium2
+    import pypdfium2.raw as c
+
+    upright: list[tuple[float, float, float]] = []
+    level: set[float] = set()
+    for drawn in itertools.islice(page.get_objects(filter=(c.FPDF_PAGEOBJ_PATH,), max_depth=3), _MOST_RULES):
+        try:
+            left, low, right, high = drawn.get_bounds()
+        except pypdfium2.PdfiumError:  # nothing is drawn
+            continue
+        if right - left < _RULE < high - low:
+            upright.append(((left + right) / 2, low, high))
+        elif high - low < _RULE < right - left:
+            level.add(round((low + high) / 2))
+    rows = []
+    for low, high in itertools.pairwise(sorted(level)):
+        middle = (low + high) / 2
+        borders = sorted({round(x) for x, bottom, top in upright if bottom < middle < top})
+        if len(borders) > 2 and high - low > _RULE:
+            rows.append(_RuledRow(low, high, list(map(float, borders)), [[] for _ in borders[1:]]))
+    return rows
+
+
+def _lines(textpage: Any, page: int, rows: Sequence[_RuledRow]) -> list[_Line]:
+    """The lines of a page, in the order in which the file draws them; a row of a ruled table is one."""
+    lines: list[_Line | _RuledRow] = []
     words: list[_Word] = []
     for word in (*_words(textpage), False):
         if isinstance(word, _Word):
-            words.append(word)
+            row = next((r for r in rows if r.low < word.y < r.high), None)
+            column = bisect.bisect(row.borders, (word.x0 + word.x1) / 2) - 1 if row else -1
+            if row is None or not 0 <= column < len(row.cells):
+                words.append(word)
+                continue
+            if not any(row.cells):
+                lines.append(row)
+            row.cells[column].append(word)
         elif words:
             lines.append(_line(textpage, words, page, hyphen=word))
             words = []
-    return lines
+    return [_of_row(textpage, line, page) if isinstance(line, _RuledRow) else line for line in lines]
+
+
+def _of_row(textpage: Any, row: _RuledRow, page: int) -> _Line:
+    line = _line(textpage, [word for cell in row.cells for word in cell], page, hyphen=False)
+    texts = [_UNSTORABLE.sub("\ufffd", " ".join(word.text for word in cell)) for cell in row.cells]
+    edges, height = row.borders[:-1], row.high - row.low
+    return replace(
+        line,
+        cells=texts,
+        edges=edges,
+        x0=edges[0],
+        x1=row.borders[-1],
+        y=row.low,
+        height=height,
+        hyphen=False,
+    )
 
 
 def _words(textpage: Any) -> Iterator[_Word | bool]:
@@ -274,6 +332,7 @@ def _strip_hyphen(cells: list[str]) -> bool:
     return True
 
 
+_RULE, _MOST_RULES = 3.0, 20_000  # points that a drawn line is thinner, and longer, than; paths of a page
 _WORD_GAP = 0.2  # in widths of a character, from which on two words stand beside each other
 _WIDE_GAP = 1.6  # in sizes of the type; justified lines have gaps up to one
 _FEW_LINES = 6

@@ -128,7 +128,11 @@ def read_bytes(path: Path, *, encoding: str | None = None) -> bytes:
                 raise UnopenedError(f"{shortened(path)} is not a regular file")
             head = file.read(_SNIFF_BYTES)
             kind = _kind_of_bytes(path, head)
-            may_be_binary = encoding is None and kind not in ISOLATED and not _is_marked(head)
+            may_be_binary = (
+                encoding is None
+                and kind not in ISOLATED
+                and not (_marked_encoding(head) or _marked_encoding(head[:-2]))
+            )
             if may_be_binary and 0 in head:
                 return head
             if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_FILE_BYTES)):
@@ -149,11 +153,6 @@ def read_bytes(path: Path, *, encoding: str | None = None) -> bytes:
 
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _is_marked(head: bytes) -> bool:
-    """Whether the beginning of a file gives its encoding away; that of UTF-16 may end within a pair."""
-    return _marked_encoding(head) is not None or _marked_encoding(head[:-2]) is not None
 
 
 def _kind_of_bytes(path: Path, data: bytes) -> Kind:

@@ -88,15 +88,10 @@ def server_url(value: str | None) -> str:
         usable = parts.scheme in ("http", "https") and bool(parts.netloc)
     except (ValueError, TypeError, AttributeError):  # ValueError: a broken IPv6 address
         usable = False
-    if not usable:
+    if not usable or parts.query or parts.fragment or "@" in parts.netloc:
         raise InputError(
-            f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
-            "http://localhost:11434/v1"
-        )
-    if parts.query or parts.fragment or "@" in parts.netloc:
-        raise InputError(
-            f"the address of {shown} holds a user or a query, which logs would show: leave them out; give "
-            "a key as api_key or OPENAI_API_KEY"
+            f"{shown!r} is no address of a server, such as http://localhost:11434/v1, without a user and a "
+            "query, which logs would show: give a key as api_key or OPENAI_API_KEY"
         )
     return url
 

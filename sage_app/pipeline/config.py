@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from sage_app.pipeline.settings import SageSettings
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
@@ -43,17 +42,6 @@ class SageConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
     links: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: SageSettings, base: SageConfig | None = None) -> SageConfig:
-        """Those of ``base`` with context, candidates and selection of ``settings``."""
-        base = base if base is not None else cls()
-        return replace(
-            base,
-            candidates=settings.candidates,
-            context=settings.context,
-            feedback=replace(base.feedback, selection=settings.selection),
-        )
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)

@@ -137,7 +137,10 @@ class Sage:
         chosen = load_settings(settings)
         parts = {"embedder": chosen.embedder, **parts}
         parts.setdefault("segmenter", chosen.make_segmenter())
-        return cls(store, config=SageConfig.from_settings(chosen, config), **parts)
+        base = config if config is not None else SageConfig()
+        feedback = replace(base.feedback, selection=chosen.selection)
+        config = replace(base, candidates=chosen.candidates, context=chosen.context, feedback=feedback)
+        return cls(store, config=config, **parts)
 
     # What searches is held by the retriever alone, so that replacing a part takes effect at once.
 

@@ -83,17 +83,14 @@ def check_page_path(path: str | Path) -> Path:
         InputError: Where its folder does not exist or cannot be written to, or it is a folder itself.
     """
     target = Path(path).expanduser()
-    folder = target.parent
     try:
-        is_folder, has_folder = target.is_dir(), folder.is_dir()
+        fits = target.parent.is_dir() and not target.is_dir() and os.access(target.parent, os.W_OK)
     except OSError as error:  # too long a name
         raise InputError(f"the report {target} could not be written: {error.strerror or error}") from error
-    if is_folder:
-        raise InputError(f"{target} is a folder: name a file in it, such as {target / 'report.html'}")
-    if not has_folder:
-        raise InputError(f"no folder {folder} for the report {target.name}: make it first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"the folder {folder} cannot be written to: choose another place for the report")
+    if not fits:
+        raise InputError(
+            f"the report {target} cannot be written: name a file in a folder that is there, and writable"
+        )
     return target
 
 

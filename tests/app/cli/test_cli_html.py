@@ -59,9 +59,9 @@ def test_a_place_that_cannot_be_written_costs_no_call(
         ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "m"]
         for command in (ask, ["segment", DEMO / "water-works.txt"]):
             code, error = mistake(capsys, *command, "--html", tmp_path / "no" / "report.html")
-            assert code == 2 and "no folder" in error
+            assert code == 2 and "cannot be written" in error
         code, error = mistake(capsys, *ask, "--html", tmp_path)
-        assert code == 2 and "is a folder" in error and server.requests == []
+        assert code == 2 and "cannot be written" in error and server.requests == []
 
 
 def test_segment_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

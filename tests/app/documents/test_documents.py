@@ -60,7 +60,7 @@ def test_files_without_text_are_refused(tmp_path: Path, name: str) -> None:
 def test_what_a_file_holds_counts_more_than_its_suffix(tmp_path: Path) -> None:
     data = (DEMO / "harbour-rules.pdf").read_bytes()
     assert read_document(write(tmp_path, "scan.txt", data)).kind == "pdf"
-    assert read_document(write(tmp_path, "notes.org", "* A heading")).kind == "text"
+    assert read_document(write(tmp_path, "notes.notes", "* A heading")).kind == "text"
 
 
 def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:

@@ -139,6 +139,29 @@ def test_a_compound_keeps_its_hyphen_and_a_broken_word_loses_it() -> None:
     assert text == "It is a well-known rule of international law, user-defined."
 
 
+def test_cells_with_borders_are_cells_however_close_they_stand() -> None:
+    out = io.BytesIO()
+    canvas = Canvas(out)
+    canvas.setFont("Times-Roman", 10)
+    rows = [
+        ["Hazard|", "Who may be|harmed", "Action|"],
+        ["Slippery|deck", "Crew who|walk there", "Lay mats|at once"],
+    ]
+    for x in (72, 120, 180, 240):
+        canvas.line(x, 640, x, 700)
+    for number, row in enumerate(rows):
+        canvas.line(72, 700 - 30 * number, 240, 700 - 30 * number)
+        for x, cell in zip((73, 121, 181), row, strict=True):
+            for line, text in enumerate(cell.split("|")):
+                canvas.drawString(x, 688 - 30 * number - 11 * line, text)
+    canvas.line(72, 640, 240, 640)
+    canvas.save()
+    expected = (
+        "| Hazard | Who may be harmed | Action |\n| Slippery deck | Crew who walk there | Lay mats at once |"
+    )
+    assert read_pdf(out.getvalue()).text == expected
+
+
 def test_items_of_a_list_stand_on_lines_of_their_own() -> None:
     text = read_pdf(pdfs.with_list()).text
     assert text.startswith("Before sailing:\n• The pilot") and text.count("\n• ") == 3
