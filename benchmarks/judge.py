@@ -3,26 +3,20 @@
     python benchmarks/judge.py                # some minutes on two cores
     python benchmarks/judge.py --words        # without the model: counts of words, numbers and names only
     python benchmarks/judge.py --limit 100    # fewer questions of each set
-    python benchmarks/judge.py --time         # how long an answer takes, alone
-    python benchmarks/judge.py --peers        # what else can be had without an LLM, on the same pairs
-    python benchmarks/judge.py --board PATH   # LLM-AggreFact (a .jsonl or .csv file) or RAGTruth (its folder)
 
 Support: claims of wice_dev against their cited page; half of the pages were fitted on, the other half is
-shown by itself. Beside it, the share of the stems of the claim. Peers: the longest common run of words (as
-ROUGE-L's recall), and the cosine of all-MiniLM-L6-v2 to the best of the eight sentences nearest by words.
+shown by itself. Beside it, the share of the stems of the claim.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import csv
 import gzip
 import json
 import os
 import random
 import re
-import string
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,10 +25,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core import MiniLMEmbedder
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.text.keywords import stem_list
-from sage_core.text.sentences import split_sentences
 from sage_core.verify import LocalJudge, settled, support
 
 SEED = 7
@@ -90,29 +82,7 @@ def share(text: str, passage: str) -> float:
     return len(own & other) / len(own) if own else 0.0
 
 
-def common_run(text: str, passage: str) -> float:
-    """Share of a text's stems in the longest common subsequence with a passage."""
-    own, other = stem_list(text), stem_list(passage)
-    row = [0] * (len(other) + 1)
-    for word in own:
-        before = 0
-        for j, candidate in enumerate(other, start=1):
-            here = row[j]
-            row[j] = before + 1 if word == candidate else max(row[j], row[j - 1])
-            before = here
-    return row[-1] / len(own) if own else 0.0
-
-
-def closest(embedder: MiniLMEmbedder, claim: str, evidence: Sequence[str]) -> float:
-    """Cosine of a claim to the best of the eight sentences that share most with it."""
-    sentences = [s for text in evidence for s in (span.of(text) for span in split_sentences(text))]
-    sentences = sorted(sentences, key=lambda s: -share(claim, s))[:8]
-    if not sentences:
-        return 0.0
-    return float((embedder.embed_documents(sentences) @ embedder.embed_query(claim)).max())
-
-
-def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
+def claims(judge: LocalJudge, data: Path, limit: int) -> None:
     """Print AUROC of support for the claims that were not fitted on, and for all."""
     rows = read(data, "wice_dev")
     order = list(range(len(rows)))
@@ -123,11 +93,7 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
         for row in some:
             probability = support(judge.grounding(row["claim"], row["evidence"]))
             scores.append(0.5 if probability is None else probability)
-        plain = {"share of stems": [share(r["claim"], " ".join(r["evidence"])) for r in some]}
-        if peers and name == "not fitted on":
-            embedder = MiniLMEmbedder()
-            plain["longest common run"] = [common_run(r["claim"], " ".join(r["evidence"])) for r in some]
-            plain["cosine of all-MiniLM"] = [closest(embedder, r["claim"], r["evidence"]) for r in some]
+        plain = [share(r["claim"], " ".join(r["evidence"])) for r in some]
         for label, positive in (
             ("supported", ("supported",)),
             ("at least partly", ("supported", "partially_supported")),
@@ -137,8 +103,7 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
                 f"{label}, WiCE claims {name}, n = {len(some)}: AUROC {with_interval(labels, scores)}, "
                 f"balanced accuracy at {DECIDED_FROM} {balanced_accuracy(labels, scores)}"
             )
-            for peer, values in plain.items():
-                print(f"  {peer}: {with_interval(labels, values)}")
+            print(f"  share of stems: {with_interval(labels, plain)}")
         print(
             f"  calibration error {calibration_error([r['label'] == 'supported' for r in some], scores):.3f}"
         )
@@ -157,48 +122,6 @@ def _balanced(right: NDArray[np.bool_], said: NDArray[np.bool_]) -> float:
     if not 0 < right.sum() < len(right):
         return float("nan")
     return float((said[right].mean() + (~said[~right]).mean()) / 2)
-
-
-def board(judge: LocalJudge, path: Path, limit: int) -> None:
-    """Print AUROC and balanced accuracy for each set of a public board."""
-    rows = ragtruth(path) if path.is_dir() else aggrefact(path)
-    for name, own in rows.items():
-        some = random.Random(SEED).sample(own, min(limit, len(own)))
-        held = [support(judge.grounding(answer, [text])) for answer, text, _ in some]
-        # Nothing claimed, or not to be read: neither way.
-        scores, labels = [0.5 if p is None else p for p in held], [label for _, _, label in some]
-        print(
-            f"{name}, n = {len(some)}, supported {np.mean(labels):.0%}: AUROC {with_interval(labels, scores)}"
-        )
-        print(f"  balanced accuracy at {DECIDED_FROM} {balanced_accuracy(labels, scores)}")
-
-
-def aggrefact(path: Path) -> dict[str, list[tuple[str, str, bool]]]:
-    """Claims, documents and labels of LLM-AggreFact by set: rows with dataset, doc, claim and label."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines)) if path.suffix == ".csv" else [json.loads(line) for line in lines]
-    sets: dict[str, list[tuple[str, str, bool]]] = collections.defaultdict(list)
-    for row in rows:
-        sets[row["dataset"]].append((row["claim"], row["doc"], int(row["label"]) == 1))
-    return sets
-
-
-def ragtruth(folder: Path) -> dict[str, list[tuple[str, str, bool]]]:
-    """Responses of RAGTruth's test part, their sources, and whether nobody marked a span of them, by task."""
-    sources: dict[str, tuple[str, str]] = {}
-    for line in (folder / "source_info.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        info = row["source_info"]
-        if isinstance(info, dict):
-            info = info["passages"] if "passages" in info else json.dumps(info, ensure_ascii=False)
-        sources[row["source_id"]] = row["task_type"], info
-    sets: dict[str, list[tuple[str, str, bool]]] = collections.defaultdict(list)
-    for line in (folder / "response.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row.get("split", "test") == "test":
-            task, source = sources[row["source_id"]]
-            sets[f"RAGTruth {task}"].append((row["response"], source, not row["labels"]))
-    return sets
 
 
 def graded(judge: LocalJudge, data: Path, limit: int) -> None:
@@ -240,12 +163,6 @@ def answers_graded(data: Path) -> dict[str, list[tuple[str, list[str], bool]]]:
     return sets
 
 
-def bare(text: str) -> list[str]:
-    """Words without punctuation and articles."""
-    text = "".join(c for c in text.lower() if c not in string.punctuation)
-    return re.sub(r"\b(?:a|an|the)\b", " ", text).split()
-
-
 def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
     """Print the time of an answer of three sentences against seven chunks."""
     text = read(data, "squad2_dev16_docs")[0]["text"]
@@ -274,23 +191,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--words", action="store_true", help="without the model")
-    parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
     parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
-    parser.add_argument("--board", type=Path, help="LLM-AggreFact's file or RAGTruth's folder, only")
-    parser.add_argument("--time", action="store_true", help="the time only")
     parser.add_argument("--limit", type=int, default=1000, help="questions or claims of each set")
     arguments = parser.parse_args()
     if arguments.veto:
         vetoes(arguments.data, arguments.limit)
         return
     judge = LocalJudge(model=False if arguments.words else None)
-    if arguments.board is not None:
-        board(judge, arguments.board, arguments.limit)
-        return
-    if arguments.time:
-        seconds(judge, arguments.data, 40)
-        return
-    claims(judge, arguments.data, arguments.limit, arguments.peers)
+    claims(judge, arguments.data, arguments.limit)
     graded(judge, arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 

@@ -1,4 +1,4 @@
-"""Labels of the real answers, and the readers of public boards."""
+"""Labels of the real answers."""
 
 import json
 import sys
@@ -26,35 +26,6 @@ def test_the_saved_answers_are_of_the_known_sets() -> None:
     assert len(rows) > 300 and {r["shown"] for r in rows} == set(real_answers.SHOWN)
     assert {r["id"].partition(":")[0] for r in rows} <= set(real_answers.SETS)
     assert len({(r["id"], r["shown"]) for r in rows}) == len(rows)
-
-
-def test_boards_are_read_in_their_own_formats(tmp_path: Path) -> None:
-    rows = [
-        {"dataset": "Wice", "doc": "A lamp.", "claim": "A lamp.", "label": 1, "contamination_identifier": "x"}
-    ]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "a.csv").write_text("dataset,doc,claim,label\nWice,A lamp.,A lamp.,1\n")
-    assert judge.aggrefact(tmp_path / "a.jsonl") == judge.aggrefact(tmp_path / "a.csv")
-    sources = [
-        {
-            "source_id": "1",
-            "task_type": "QA",
-            "source_info": {"question": "?", "passages": "passage 1: A lamp."},
-        },
-        {"source_id": "2", "task_type": "Data2txt", "source_info": {"name": "Lamp"}},
-        {"source_id": "3", "task_type": "Summary", "source_info": "A lamp."},
-    ]
-    answers = [
-        {"source_id": "1", "response": "A lamp.", "labels": [], "split": "test"},
-        {"source_id": "2", "response": "A chair.", "labels": [{"start": 0, "end": 7}], "split": "test"},
-        {"source_id": "3", "response": "A lamp.", "labels": [], "split": "train"},
-    ]
-    (tmp_path / "source_info.jsonl").write_text("\n".join(map(json.dumps, sources)))
-    (tmp_path / "response.jsonl").write_text("\n".join(map(json.dumps, answers)))
-    assert judge.ragtruth(tmp_path) == {
-        "RAGTruth QA": [("A lamp.", "passage 1: A lamp.", True)],
-        "RAGTruth Data2txt": [("A chair.", '{"name": "Lamp"}', False)],
-    }
 
 
 def test_balanced_accuracy() -> None:

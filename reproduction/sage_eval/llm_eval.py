@@ -113,11 +113,6 @@ class AnswerGrader:
         """
         return _graded(self._chat.complete(grade_messages(question, answer, references), schema=GRADE_SCHEMA))
 
-    async def agrade(self, question: str, answer: str, references: Sequence[str]) -> Grade:
-        """`grade` as a coroutine."""
-        messages = grade_messages(question, answer, references)
-        return _graded(await self._chat.acomplete(messages, schema=GRADE_SCHEMA))
-
 
 def grade_messages(question: str, answer: str, references: Sequence[str]) -> list[Message]:
     """The evaluator's prompt: instructions as the system, all material fenced as the user.

@@ -36,12 +36,12 @@ def reranker(folder):
     return CrossEncoderReranker(folder, device="cpu")
 
 
-def by_hand(folder, query, text, max_length=128):
+def by_hand(folder, query, text):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).float().eval()
-    inputs = tokenizer([query], [text], truncation=True, max_length=max_length, return_tensors="pt")
+    inputs = tokenizer([query], [text], truncation=True, max_length=128, return_tensors="pt")
     with torch.inference_mode():
         return float(model(**inputs).logits[0, 0])
 
@@ -53,18 +53,6 @@ def test_scores_are_the_raw_logits_in_order(folder, reranker):
     assert min(scores) < 0 or max(scores) > 1, "a sigmoid was applied, or the weights show nothing"
     assert len(set(scores)) == len(scores)
     assert reranker.scale == "logit"
-
-
-def test_batches_do_not_change_the_scores(folder, reranker):
-    one = CrossEncoderReranker(folder, device="cpu", batch_size=1)
-    np.testing.assert_allclose(one.score(QUERY, TEXTS), reranker.score(QUERY, TEXTS), atol=1e-5)
-
-
-def test_max_length_cuts_the_text(folder, reranker):
-    short = CrossEncoderReranker(folder, device="cpu", max_length=16)
-    scores = short.score(QUERY, TEXTS)
-    np.testing.assert_allclose(scores, [by_hand(folder, QUERY, t, 16) for t in TEXTS], atol=1e-5)
-    assert abs(scores[2] - reranker.score(QUERY, TEXTS)[2]) > 1e-3
 
 
 def test_half_precision_weights_are_read_into_float32(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,12 +35,6 @@ def test_a_grade_and_what_it_took():
         assert f"Score: {score}" in request.system  # an example of each
     for text in ("Where is the mill?", "By a weir.", "By the upper weir.", "At the weir"):
         assert text in request.user
-
-
-def test_a_grade_in_a_coroutine():
-    with LLMServer(["10"]) as running:
-        found = asyncio.run(AnswerGrader(chat_with(running)).agrade("q", "a", ["b"]))
-    assert (found.score, found.state) == (10, "graded")
 
 
 @pytest.mark.parametrize(

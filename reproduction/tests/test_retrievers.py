@@ -249,7 +249,7 @@ def test_a_pool_makes_each_model_once():
     assert pool.embedder() is pool.embedder() and pool.embedder().name == "hash"
     spec = {"kind": "dpr", "question_model": "a", "context_model": "b"}
     assert pool.embedder(spec) is pool.embedder(dict(reversed(spec.items())))
-    assert pool.embedder(spec) is not pool.embedder({**spec, "normalize": True})
+    assert pool.embedder(spec) is not pool.embedder({**spec, "device": "cpu"})
     assert pool.embedder("folder/a") is pool.embedder({"kind": "sbert", "model": "folder/a"})
     # The shared model is not loaded a second time under its own name.
     assert pool.embedder({"kind": "sbert", "model": "hash"}) is pool.embedder()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,10 +69,6 @@ class Task(Protocol):
         """The weights that go into ``model.safetensors``."""
         ...
 
-    def write(self, folder: Path) -> None:
-        """Save what does not go into ``model.safetensors``."""
-        ...
-
 
 class PairTask:
     """Algorithm 1: pairs of sentences."""
@@ -126,9 +121,6 @@ class PairTask:
     def tensors(self) -> Tensors:
         """All weights."""
         return tensors_of(self.net)
-
-    def write(self, folder: Path) -> None:
-        """Nothing more to save."""
 
     def _batch(
         self, corpus: Corpus, pairs: NDArray[np.int64], labels: NDArray[np.float32], drop: float,
@@ -203,9 +195,6 @@ class ContextTask:
     def tensors(self) -> Tensors:
         """All weights."""
         return tensors_of(self.net)
-
-    def write(self, folder: Path) -> None:
-        """Nothing more to save."""
 
     def _batch(
         self, corpus: Corpus, windows: NDArray[np.int64], drop: float, rng: np.random.Generator | None

@@ -94,7 +94,6 @@ def train(
     figures, calibrated = judge(task)
     config = {**task.config(), "calibration": calibrated, "threshold": figures["threshold"]}
     save_folder(folder, config, task.tensors(), tables=ENCODER_TABLES)
-    task.write(folder)
     report = TrainReport(folder, figures, time.perf_counter() - began, steps)
     (folder / "MODEL_CARD.md").write_text(model_card(options, summary, report, command), encoding="utf-8")
     read_model(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +14,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
 from sage_core.ranking import Reranker
-from sage_core.selection import PAPER_GRADIENT, Rule, RuleName, SelectionConfig
-from sage_core.selection import rules as selection_rules
+from sage_core.selection import PAPER_GRADIENT, SelectionConfig
 from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.methods.answering import Reading, digest
@@ -42,10 +41,6 @@ from sage_eval.retrievers import ModelPool, make_index
 from sage_eval.specs import Settings, Spec
 
 _LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_llm_tokens")
-_RULES = {
-    "relative": "RelativeToTop",
-    "threshold": "Threshold",
-}
 
 
 def read_selection(
@@ -53,9 +48,8 @@ def read_selection(
 ) -> FeedbackConfig:
     """Selection and loop.
 
-    Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
-    `sage_core.selection.rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
-    ``max_rounds``, ``policy``, ``max_calls``, ``max_llm_tokens``.
+    Settings: ``rule`` (``"auto"`` or ``"gradient"``), ``min_k``, ``gradient``, ``max_k``; and of the loop
+    ``accept_score``, ``max_rounds``, ``policy``, ``max_calls``, ``max_llm_tokens``.
 
     Args:
         settings: The method's configuration.
@@ -81,23 +75,8 @@ def read_selection(
         if name in settings:
             selection[name] = settings.raw(name)
     if "rule" in settings:
-        selection["rule"] = _rule(settings.spec("rule", "auto"))
+        selection["rule"] = settings.take("rule", str)
     return FeedbackConfig(selection=SelectionConfig(**selection), **values)
-
-
-def _rule(spec: object) -> Rule | RuleName:
-    if isinstance(spec, str) and spec not in _RULES:
-        return cast("RuleName", spec)  # FeedbackConfig says what names there are
-    settings = Settings(cast("Any", spec), "selection rule")
-    if settings.kind not in _RULES:
-        raise InputError(f"unknown selection rule {settings.kind!r}: one of {', '.join(_RULES)}")
-    rule = getattr(selection_rules, _RULES[settings.kind])
-    known = {field.name: field.default is MISSING for field in fields(rule)}
-    given = settings.rest()
-    if not given.keys() <= known.keys() or any(needed and n not in given for n, needed in known.items()):
-        raise InputError(f"selection rule {settings.kind!r} takes {', '.join(known) or 'no settings'}")
-    made: Rule = rule(**given)
-    return made
 
 
 class SharedWork:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sage_core.errors import InputError
 
 SAMPLES = 10_000
+TAILS = (0.025, 0.975)
+"""The quantiles at the ends of an interval of 95 %."""
 # Draws held in memory at a time: 16 MB of positions.
 _BLOCK = 2_000_000
 # Up to so many differences that are not 0, every way of flipping their signs is counted.
@@ -48,7 +50,6 @@ def paired_bootstrap(
     first: Sequence[float],
     second: Sequence[float],
     *,
-    confidence: float = 0.95,
     samples: int = SAMPLES,
     seed: int = 0,
     groups: Sequence[Hashable] | None = None,
@@ -62,7 +63,6 @@ def paired_bootstrap(
     Args:
         first: One figure a question.
         second: The other method's.
-        confidence: Of the interval.
         samples: Resamples, and flips.
         seed: Of the resampling and the flips.
         groups: What belongs together (the document of each question): whole groups are drawn, since questions
@@ -70,15 +70,14 @@ def paired_bootstrap(
             whose resamples would all be the same.
 
     Raises:
-        InputError: Where the lengths differ, without values, for values that are no numbers, or settings out
-            of range.
+        InputError: Where the lengths differ, without values, or for values that are no numbers.
     """
-    a, b = checked(first, confidence, samples), checked(second, confidence, samples)
+    a, b = checked(first), checked(second)
     if len(a) != len(b):
         raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
     data = a - b
     means = resampled_means(data, samples, seed, groups)
-    low, high = np.quantile(means, tails(confidence))
+    low, high = np.quantile(means, TAILS)
     p = _sign_flip(_sums(data, groups)[0], samples, seed)
     return Difference(float(data.mean()), float(low), float(high), p, len(data))
 
@@ -131,25 +130,11 @@ def _sign_flip(sums: NDArray[np.float64], flips: int, seed: int) -> float:
     return (extreme + 1) / (flips + 1)
 
 
-def checked(values: Sequence[float], confidence: float = 0.95, samples: int = SAMPLES) -> NDArray[np.float64]:
-    """The figures as an array; InputError where they, or the settings, cannot be used."""
+def checked(values: Sequence[float]) -> NDArray[np.float64]:
+    """The figures as an array; InputError where they cannot be used."""
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or not len(data):
         raise InputError("give a list of at least one figure")
     if not np.isfinite(data).all():
         raise InputError("a figure is no finite number: leave out the questions that could not be scored")
-    check_confidence(confidence)
-    if samples < 1:
-        raise InputError(f"the bootstrap needs at least 1 sample, not {samples}")
     return data
-
-
-def check_confidence(confidence: float) -> None:
-    """Raise InputError for what is no confidence level."""
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is between 0 and 1, not {confidence!r}")
-
-
-def tails(confidence: float) -> tuple[float, float]:
-    """The quantiles at the ends of an interval."""
-    return (1 - confidence) / 2, (1 + confidence) / 2

@@ -11,12 +11,11 @@ import numpy as np
 from sage_core.errors import InputError, MissingExtraError
 from sage_eval.metrics.bootstrap import (
     SAMPLES,
+    TAILS,
     Difference,
-    check_confidence,
     checked,
     paired_bootstrap,
     resampled_means,
-    tails,
 )
 
 
@@ -40,7 +39,6 @@ class Interval:
 def bootstrap_mean(
     values: Sequence[float],
     *,
-    confidence: float = 0.95,
     samples: int = SAMPLES,
     seed: int = 0,
     groups: Sequence[Hashable] | None = None,
@@ -49,7 +47,6 @@ def bootstrap_mean(
 
     Args:
         values: One figure a question.
-        confidence: Of the interval.
         samples: Resamples.
         seed: Of the resampling.
         groups: What belongs together (the document of each question): whole groups are drawn, since questions
@@ -57,11 +54,11 @@ def bootstrap_mean(
             whose resamples would all be the same.
 
     Raises:
-        InputError: Without values, for values that are no numbers, or settings out of range.
+        InputError: Without values, or for values that are no numbers.
     """
-    data = checked(values, confidence, samples)
+    data = checked(values)
     means = resampled_means(data, samples, seed, groups)
-    low, high = np.quantile(means, tails(confidence))
+    low, high = np.quantile(means, TAILS)
     return Interval(float(data.mean()), float(low), float(high), len(data))
 
 
@@ -109,7 +106,7 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float:
     return float(_binomtest(only_a, only_a + only_b).pvalue)
 
 
-def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
+def wilson(successes: int, n: int) -> Interval:
     """A share with Wilson's score interval, which holds for small ``n`` and near 0 and 1.
 
     Raises:
@@ -118,8 +115,7 @@ def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
     """
     if not 0 <= successes <= n or n < 1:
         raise InputError(f"{successes} successes in {n} trials make no share")
-    check_confidence(confidence)
-    found = _binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    found = _binomtest(successes, n).proportion_ci(0.95, method="wilson")
     return Interval(successes / n, float(found.low), float(found.high), n)
 
 

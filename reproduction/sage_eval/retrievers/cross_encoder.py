@@ -25,8 +25,6 @@ class CrossEncoderReranker:
     Args:
         name_or_path: A model's name on the Hugging Face hub, or a folder.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
-        batch_size: Pairs in one forward pass.
-        max_length: Most tokens of a pair; the rest of the text is not read. None: the model's own limit.
 
     Raises:
         InputError: For an empty name.
@@ -36,20 +34,11 @@ class CrossEncoderReranker:
 
     scale: Scale = "logit"
 
-    def __init__(
-        self,
-        name_or_path: str | Path,
-        *,
-        device: str | None = None,
-        batch_size: int = 32,
-        max_length: int | None = None,
-    ) -> None:
+    def __init__(self, name_or_path: str | Path, *, device: str | None = None) -> None:
         if not str(name_or_path).strip():
             raise InputError("a cross-encoder needs a name or a folder")
         self.name = str(name_or_path)
         self._device = device
-        self._batch_size = batch_size
-        self._max_length = max_length
         self._model: Any = None
         self._lock = threading.Lock()  # fast tokenizers cannot be shared by threads
 
@@ -66,7 +55,6 @@ class CrossEncoderReranker:
             model = self._loaded()
             logits = model.predict(
                 [(question, without_lone_surrogates(text)) for text in texts],
-                batch_size=self._batch_size,
                 activation_fn=_unchanged,
                 show_progress_bar=False,
                 convert_to_numpy=True,
@@ -85,7 +73,6 @@ class CrossEncoderReranker:
                     model = CrossEncoder(
                         self.name,
                         device=self._device,
-                        max_length=self._max_length,
                         trust_remote_code=False,
                         model_kwargs={"use_safetensors": True},
                     )

@@ -49,7 +49,6 @@ class DualEncoder:
         question_model: Name or folder of the model for questions.
         context_model: Name or folder of the model for passages.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
-        normalize: Scale vectors to length 1 (for models trained on cosines).
 
     Raises:
         InputError: For an empty name.
@@ -63,17 +62,14 @@ class DualEncoder:
         context_model: str | Path = DPR_CONTEXT_MODEL,
         *,
         device: str | None = None,
-        normalize: bool = False,
     ) -> None:
-        self._questions = SentenceTransformerEmbedder(question_model, device=device, normalize=normalize)
-        self._contexts = SentenceTransformerEmbedder(context_model, device=device, normalize=normalize)
-        self._normalize = normalize
+        self._questions = SentenceTransformerEmbedder(question_model, device=device, normalize=False)
+        self._contexts = SentenceTransformerEmbedder(context_model, device=device, normalize=False)
 
     @property
     def name(self) -> str:
         """Both models."""
-        kind = "cosine" if self._normalize else "product"
-        return f"dpr({self._questions.name} | {self._contexts.name}, {kind})"
+        return f"dpr({self._questions.name} | {self._contexts.name}, product)"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._questions.name!r}, {self._contexts.name!r})"

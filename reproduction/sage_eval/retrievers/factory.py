@@ -64,7 +64,7 @@ class ModelPool:
         A string is a kind, or else the name or folder of a sentence-transformers model. Kinds and settings:
 
         - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
-        - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
+        - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``.
         - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
 
         Raises:
@@ -83,8 +83,8 @@ class ModelPool:
     def reranker(self, spec: Spec | None = None) -> Reranker:
         """The reranker of a configuration, or the shared one.
 
-        ``hybrid`` is the offline default; ``cross-encoder`` takes ``model`` (a name or folder; required),
-        ``device``, ``batch_size`` (32) and ``max_length``. Another string is the name of a cross-encoder.
+        ``hybrid`` is the offline default; ``cross-encoder`` takes ``model`` (a name or folder; required) and
+        ``device``. Another string is the name of a cross-encoder.
 
         Raises:
             InputError: For an unknown kind or setting, or a value out of range.
@@ -125,7 +125,6 @@ class ModelPool:
                 settings.take("question_model", str, DPR_QUESTION_MODEL),
                 settings.take("context_model", str, DPR_CONTEXT_MODEL),
                 device=settings.take("device", str),
-                normalize=settings.take("normalize", bool, False),
             )
         elif settings.kind == "openai":
             model = OpenAIEmbedder(
@@ -145,12 +144,8 @@ class ModelPool:
         if settings.kind == "hybrid":
             reranker = HybridReranker()
         elif settings.kind == "cross-encoder":
-            reranker = CrossEncoderReranker(
-                settings.need("model", str),
-                device=settings.take("device", str),
-                batch_size=settings.take("batch_size", int, 32),
-                max_length=settings.take("max_length", int),
-            )
+            name = settings.need("model", str)
+            reranker = CrossEncoderReranker(name, device=settings.take("device", str))
         else:
             raise InputError(f"unknown reranker {settings.kind!r}: one of hybrid, cross-encoder")
         settings.end()
