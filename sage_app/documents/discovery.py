@@ -55,7 +55,7 @@ ISOLATED: frozenset[Kind] = PANDOC | frozenset[Kind](("pdf", "docx", "xlsx", "pp
 
 REMEDIES = {
     **dict.fromkeys((".xls", ".ods"), "save it as .xlsx"),
-    ".ppt": "save it as .pptx",
+    **dict.fromkeys((".ppt", ".odp"), "save it as .pptx"),
     ".doc": "save it as .docx",
     ".msg": "save it as .eml",
 }

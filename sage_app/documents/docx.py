@@ -35,7 +35,6 @@ _JOINED = {
     "sSubSup": "{0}_{1}^{2}",
     "rad": "√({1})",
 }
-_TICKS = {True: "☒", False: "☐"}
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
@@ -72,9 +71,8 @@ def read_docx(data: bytes, *, name: str = "the file") -> Parsed:
         ) from error
     for message in {m.message for m in converted.messages if "was ignored" in m.message}:
         logger.warning("%s: %s", name, message)
-    markup = re.sub(
-        '<input type="checkbox"( checked="checked")? */>', lambda m: _TICKS[bool(m[1])], converted.value
-    )
+    box = re.compile('<input type="checkbox"( checked="checked")? */>')
+    markup = box.sub(lambda match: "☒" if match[1] else "☐", converted.value)
     page = read_html(markup, name=name, whole=True)
     # Other headings may be of level 1, too.
     if not title and (styled := _STYLED_TITLE.search(converted.value)):

@@ -146,6 +146,8 @@ def _drop_unseen(root: Any) -> None:
             label.tail, panel.text = panel.text, None
             panel.insert(0, label)
             drop(tab)
+    for formula in root.xpath("//script[starts-with(@type, 'math/tex')]"):
+        formula.tag, formula.text = "span", f"${formula.text}$"
     opened = {i for each in root.xpath("//@aria-controls") for i in each.split()} - {""}
     for element in [e for e in root.iter() if e is not root and e.tag != "body"]:
         hidden = element.get("hidden", "until-found") != "until-found" or element.get("aria-hidden") == "true"

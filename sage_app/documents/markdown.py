@@ -151,6 +151,11 @@ def _prepare(root: Any) -> None:
 
 def _as_text(root: Any) -> None:
     """Write what is text in another form: pictures that are words, formulas, reading aids, drawings."""
+    for power in root.iter("sup"):
+        above = power.getprevious()
+        before = (power.getparent().text if above is None else above.tail) or ""
+        if before[-1:].isdigit() and words(power)[:1].isdigit():
+            power.text = f"^{power.text or ''}"
     for element in list(root.iter("img", "math", "svg", "ruby", "br")):
         text = ""
         if element.tag == "br":

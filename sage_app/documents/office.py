@@ -43,12 +43,13 @@ def read_office(kind: str, data: bytes, *, name: str = "the file") -> Parsed:
             f"{name} is not a readable .{kind} file, or is encrypted: {str(error) or type(error).__name__}"
         ) from error
     if hidden:
-        logger.warning("%s: %s hidden and left out", name, counted(hidden, _HIDDEN[kind]))
+        logger.warning(
+            "%s: %s hidden and left out", name, counted(hidden, "slide" if kind == "pptx" else "part")
+        )
     page = read_html(markup, name=name, whole=True)
     return page._replace(title=" ".join(title.split()) or page.title)
 
 
-_HIDDEN = {"xlsx": "part", "pptx": "slide"}
 # A currency or other words, colors and conditions, quoted words, an escaped sign, room of a sign's width.
 _AROUND = re.compile(r'\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|"([^"]*)"|\\(.)|_.|\*.')
 _NUMBER = re.compile(r"[#0?][#0?,]*(?:\.([#0?]*))?")

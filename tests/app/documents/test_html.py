@@ -183,6 +183,13 @@ def test_the_words_of_a_heading_are_no_furniture(heading: str) -> None:
     assert [h.text.lstrip("2 ") for h in headings] == ["Harbor", "Winter berths"]
 
 
+def test_powers_and_formulas_are_no_other_numbers() -> None:
+    page = (
+        "<p>10<sup>6</sup> litres of H<sub>2</sub>O, 4<sup>th</sup>: <script type='math/tex'>a^2</script></p>"
+    )
+    assert read_html(page).text == "10^6 litres of H2O, 4th: $a^2$"
+
+
 def test_the_words_of_a_heading_are_no_markdown() -> None:
     [heading] = read_html("<h2>bind([port][, address])</h2><p>It binds.").headings
     assert heading.text == "bind([port][, address])"
