@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.test_offline import BLOCKER, LANGCHAIN, LLAMAINDEX
+
 ROOT = Path(__file__).parents[2]
 CORE, APP = "sage_core", "sage_app"
 ADAPTERS = ("sage_llamaindex", "sage_langchain")
@@ -269,13 +271,15 @@ def test_the_core_works_alone(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("adapter", "other"), [("sage_llamaindex", "langchain_core"), ("sage_langchain", "llama_index")]
+    ("adapter", "other", "use"),
+    [("sage_llamaindex", "langchain_core", LLAMAINDEX), ("sage_langchain", "llama_index", LANGCHAIN)],
 )
-def test_an_adapter_works_without_the_application_and_loads_no_torch(
-    tmp_path: Path, adapter: str, other: str
+def test_an_adapter_works_without_torch_and_the_application(
+    tmp_path: Path, adapter: str, other: str, use: str
 ):
     heavy = {"sage_app", "torch", "transformers", "sentence_transformers", "chromadb", other}
-    run_alone(tmp_path, (CORE, adapter), f"assert not loaded & {heavy}, loaded & {heavy}")
+    loads = f"assert not loaded & {heavy}, loaded & {heavy}\n"
+    run_alone(tmp_path, (CORE, adapter), loads + BLOCKER + use)
 
 
 @pytest.mark.slow
