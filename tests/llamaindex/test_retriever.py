@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import (
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
-from tests.fakes.llamaindex import HashEmbedding
+from tests.fakes.llamaindex import HashEmbedding, ScriptedLLM, grade, trace_of
 
 MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
 PART = "Spare parts: seal XK-200/7b fits."
@@ -110,6 +110,14 @@ def test_the_engine_takes_a_retriever_with_its_settings():
         SageQueryEngine.from_args(retriever, llm=MockLLM(), selection=SelectionConfig(max_k=2))
     with pytest.raises(InputError):
         SageQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[SageNodePostprocessor()])
+
+
+def test_a_round_of_the_engine_widens_beyond_what_the_retriever_selects():
+    retriever = SageRetriever.from_index(simple(), candidates=9, selection=SelectionConfig(min_k=1, max_k=4))
+    llm = ScriptedLLM.of(["short", "long"], [grade(3, 1), grade(9)])
+    first, second = trace_of(SageQueryEngine.from_args(retriever, llm=llm).query(QUESTION)).rounds
+    assert first.selection.cut < second.selection.cut
+    assert first.selection.candidates > len(retriever.retrieve(QUESTION)), "all candidates, not the kept"
 
 
 @pytest.mark.parametrize(

@@ -201,9 +201,16 @@ def test_an_order_without_scores_never_denies() -> None:
 
 def test_what_another_part_rewrote_is_not_denied(short: Searched) -> None:
     """The documents bear on the question that was searched, not on "and then?"."""
-    rewritten = RunnableLambda(lambda values: short.store.similarity_search(RELEVANT, k=12))
-    retriever = LangChainRetriever(base_retriever=rewritten, base_compressor=SageCompressor(**DENYING))
+
+    def rewritten(_: Any) -> list[Document]:
+        found = short.store.similarity_search_with_score(RELEVANT, k=12)
+        return [d.model_copy(update={"metadata": {"score": score}}) for d, score in found]
+
+    retriever = LangChainRetriever(
+        base_retriever=RunnableLambda(rewritten), base_compressor=SageCompressor(**DENYING)
+    )
     assert retriever.invoke({"input": "and to Peru?", "chat_history": [RELEVANT]})
+    assert not retriever.invoke("and to Peru?"), "the question itself is denied"
 
 
 def test_scores_that_are_no_probabilities_never_deny() -> None:
