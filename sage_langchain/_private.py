@@ -11,7 +11,6 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
 
@@ -40,27 +39,3 @@ def chroma_collection(store: Any) -> Any:
 def tracing_params(retriever: BaseRetriever, **kwargs: Any) -> LangSmithRetrieverParams:
     """What a retriever tells traces of itself: its store and its embedding model."""
     return retriever._get_ls_params(**kwargs)
-
-
-def show_reranking(config: RunnableConfig, query: str, before: list[Document], after: list[Document]) -> None:
-    """Make the running step a RERANKER with scores in OpenInference's trace.
-
-    It takes the kind of a span from the type of the run, and LangSmith, which gets the same run through a
-    tracer of its own, knows no such type.
-    """
-    manager: Any = config.get("callbacks")
-    for tracer in getattr(manager, "handlers", ()):
-        if not type(tracer).__module__.startswith("openinference."):
-            continue
-        run, span = tracer.run_map.get(str(manager.parent_run_id)), tracer.get_span(manager.parent_run_id)
-        if run is None or span is None:
-            continue
-        run.run_type = "reranker"
-        span.set_attribute("reranker.query", query)
-        for side, documents in (("input", before), ("output", after)):
-            for i, document in enumerate(documents):
-                place = f"reranker.{side}_documents.{i}.document"
-                span.set_attribute(f"{place}.content", document.page_content)
-                score = document.metadata.get("relevance_score" if side == "output" else "score")
-                if isinstance(score, int | float):
-                    span.set_attribute(f"{place}.score", float(score))

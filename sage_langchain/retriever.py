@@ -27,7 +27,7 @@ from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
-from sage_langchain._private import show_reranking, tracing_params
+from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import (
     HYBRID,
@@ -342,13 +342,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if not isinstance(compressor, SageCompressor):
             return [_foreign(compressor, query, exact)]
 
-        def rank(documents: list[Document], config: RunnableConfig) -> list[Document]:
-            show_reranking(config, query, documents, ranked := compressor.rank(documents, query))
-            return ranked
+        def rank(documents: list[Document]) -> list[Document]:
+            return compressor.rank(documents, query)
 
-        async def arank(documents: list[Document], config: RunnableConfig) -> list[Document]:
-            show_reranking(config, query, documents, ranked := await compressor.arank(documents, query))
-            return ranked
+        async def arank(documents: list[Document]) -> list[Document]:
+            return await compressor.arank(documents, query)
 
         steps = [RunnableLambda(rank, arank, name="sage_rerank")]
         if select:

@@ -130,11 +130,7 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     assert len(trace.named("retrieve_documents")) == len(trace.named("sage_rerank")) == 1
     (reranked,) = trace.named("sage_rerank")
     assert trace.parent(reranked) == "retrieve_documents"
-    attributes = reranked.attributes or {}
-    assert attributes["openinference.span.kind"] == "RERANKER"
-    for side in ("input", "output"):
-        places = [k for k in attributes if k.startswith(f"reranker.{side}_documents")]
-        assert sum(k.endswith("score") for k in places) == sum(k.endswith("content") for k in places) == 4
+    assert all("relevance_score" in str(document) for document in read(reranked, "output.value"))
     selected = trace.named("sage_select")
     assert [read(s, "input.value")["round"] for s in selected] == [1, 2]
     assert [len(read(s, "input.value")["scores"]) for s in selected] == [4, 4]
