@@ -26,8 +26,8 @@ the lists of questions about other documents were told from answerable ones, wit
 _STANDS_OUT = 2.0
 
 _FEWEST_PLACES, _SAME = 4, 1e-3
-_FEWEST_READ = 3
-"""Neighbors in the order of reading are chance below so many."""
+_FEWEST_READ, _READ = 4, 0.8
+"""So many neighbors, and this share of them, are in the order of reading, as in one of 804 searches."""
 
 # Scores of equal candidates may differ by rounding.
 _FLAT = 1e-9
@@ -78,7 +78,7 @@ def scores_or_order(
 
     Args:
         scores: One per candidate, in the search's order; None if it gave none.
-        links: Of the candidates. If most of them have the next one of their document behind them, nobody
+        links: Of the candidates. If nearly all have the next one of their document behind them, nobody
             searched: the order is that of reading, and says nothing.
 
     Examples:
@@ -88,7 +88,7 @@ def scores_or_order(
     # Neither unit nor offset matters, since the list is standardized before it is used.
     if all(score is None for score in scores):
         following = [link.next == i + 1 for i, link in enumerate(links()) if link.next is not None]
-        if len(following) >= _FEWEST_READ and 2 * sum(following) > len(following):
+        if len(following) >= _FEWEST_READ and sum(following) >= _READ * len(following):
             return list(scores)
         return [-math.log(place) for place in range(1, len(scores) + 1)]
     if not are_places(scores):
