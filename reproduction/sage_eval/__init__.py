@@ -9,8 +9,9 @@ Names load on first use, since most of them bring libraries of their own.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sage_eval.datasets import dataset_names, load_dataset, save_dataset
@@ -59,28 +60,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_eval.datasets": ("dataset_names", "load_dataset", "save_dataset"),
-    "sage_eval.execute": ("run_experiment",),
-    "sage_eval.experiment": ("Experiment", "experiment_names", "load_experiment"),
-    "sage_eval.llm_eval": ("AnswerGrader",),
-    "sage_eval.local_readers": ("LocalReader",),
-    "sage_eval.methods": ("make_method", "method_names"),
-    "sage_eval.metrics": ("bootstrap_mean", "metric", "paired_bootstrap", "paired_difference"),
-    "sage_eval.plan": ("Plan", "RunOptions"),
-    "sage_eval.readers": ("NoReader", "Reader"),
-    "sage_eval.question_maker": ("MadeDataset", "make_dataset"),
-    "sage_eval.records": ("Dataset", "EvalDocument", "EvalQuestion", "Evidence"),
-    "sage_eval.report": ("write_report",),
-    "sage_eval.results": ("Results", "read_results"),
+    "datasets": "dataset_names load_dataset save_dataset",
+    "execute": "run_experiment",
+    "experiment": "Experiment experiment_names load_experiment",
+    "llm_eval": "AnswerGrader",
+    "local_readers": "LocalReader",
+    "methods": "make_method method_names",
+    "metrics": "bootstrap_mean metric paired_bootstrap paired_difference",
+    "plan": "Plan RunOptions",
+    "question_maker": "MadeDataset make_dataset",
+    "readers": "NoReader Reader",
+    "records": "Dataset EvalDocument EvalQuestion Evidence",
+    "report": "write_report",
+    "results": "Results read_results",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

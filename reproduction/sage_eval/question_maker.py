@@ -17,21 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sage_core._checks import check_int
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import ChatModel, Message
 from sage_core.llm.prompting import delimiter, quote_block
 from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import TokenUsage, total_usage
-from sage_core.segmentation.long_sentences import split_long, token_lengths
-from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 if TYPE_CHECKING:
     from sage_app.pipeline.ingest import DocumentSegmenter
-    from sage_eval.records import ProgressCallback
 
 CHUNK_TOKENS = 1000
 """Size of the paper's chunks."""
@@ -62,6 +57,7 @@ PAIR_SCHEMA: dict[str, object] = {
 _QUESTION = re.compile(r"\W*(?:question|pergunta|q)\W*?:(.*)", re.IGNORECASE)
 _ANSWER = re.compile(r"\W*(?:answer|resposta|a)\W*?:(.*)", re.IGNORECASE)
 _LONGEST_REPLY = 20_000
+_WORKERS = 4  # calls at the same time
 MakeState = Literal["made", "unreadable", "not_in_chunk", "failed"]
 
 
@@ -125,8 +121,6 @@ def make_dataset(
     evidence: Literal["chunk", "answer"] = "chunk",
     limit: int | None = None,
     seed: int = 0,
-    workers: int = 4,
-    progress: ProgressCallback | None = None,
 ) -> MadeDataset:
     """Make a question for each chunk of documents.
 
@@ -139,8 +133,6 @@ def make_dataset(
             answer, which is fairer to methods that cut elsewhere.
         limit: So many chunks, drawn with ``seed``; None for all.
         seed: Of that sample.
-        workers: Calls at the same time.
-        progress: Told how many chunks are done.
 
     Returns:
         The data set, searched as one corpus; chunks without a usable question are counted in ``states``.
@@ -152,19 +144,15 @@ def make_dataset(
     """
     if evidence not in ("chunk", "answer"):
         raise InputError(f"evidence is 'chunk' or 'answer', not {evidence!r}")
-    if workers < 1:
-        raise InputError(f"workers must be at least 1, not {workers}")
     chunks = _chunks(documents, chunker, limit, seed)
     texts = {d.id: d.text for d in documents}
     questions: list[EvalQuestion] = []
     pairs: list[MadePair] = []
-    for place, pair in zip(chunks, _made(chunks, texts, chat, workers), strict=True):
+    for place, pair in zip(chunks, _made(chunks, texts, chat), strict=True):
         pairs.append(pair)
         if pair.place is not None:
             span = place.span if evidence == "chunk" else pair.place.shift(place.span.start)
             questions.append(_question(place, pair, span))
-        if progress is not None:
-            progress("questions", len(pairs), len(chunks))
     states: dict[MakeState, int] = dict(Counter(pair.state for pair in pairs))
     if not questions:
         raise InputError(f"no question could be made of {len(chunks)} chunks: {states}; try another LLM")
@@ -222,6 +210,8 @@ def _chunks(
     if limit is not None and limit < 1:
         raise InputError(f"limit must be at least 1 chunk, not {limit}")
     if chunker is None:
+        from sage_eval.methods.chunking import FixedChunker
+
         chunker = FixedChunker(CHUNK_TOKENS)
     spans = chunker.segment_many([d.text for d in documents])
     chunks = [
@@ -237,9 +227,7 @@ def _chunks(
     return [chunks[i] for i in sorted(random.Random(seed).sample(range(len(chunks)), limit))]
 
 
-def _made(
-    chunks: Sequence[Evidence], texts: Mapping[str, str], chat: ChatModel, workers: int
-) -> Iterable[MadePair]:
+def _made(chunks: Sequence[Evidence], texts: Mapping[str, str], chat: ChatModel) -> Iterable[MadePair]:
     """A pair for each chunk, in order. The first call is made alone, so that a wrong key fails at once."""
 
     def make(place: Evidence) -> MadePair:
@@ -249,7 +237,7 @@ def _made(
             return MadePair("", "", None, "failed", str(error), TokenUsage(calls=1))
 
     yield make_pair(chunks[0].span.of(texts[chunks[0].document]), chat)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(_WORKERS) as pool:
         yield from pool.map(make, chunks[1:])
 
 
@@ -261,52 +249,3 @@ def _question(place: Evidence, pair: MadePair, span: Span) -> EvalQuestion:
         answers=(pair.answer,),
         evidence=(Evidence(place.document, span),),
     )
-
-
-class FixedChunker:
-    """Whole sentences, as many as fit a size; a longer sentence is cut (the paper's naive RAG).
-
-    Args:
-        tokens: Hard limit of a chunk.
-        counter: The token counter or its name.
-
-    Raises:
-        InputError: For a limit below 1.
-    """
-
-    def __init__(self, tokens: int, *, counter: str | TokenCounter = "bert") -> None:
-        self._room = check_int("tokens", tokens, minimum=1)
-        self._counter = get_counter(counter) if isinstance(counter, str) else counter
-        self.fingerprint = f"fixed({tokens}, overlap=0, {self._counter.name})"
-
-    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
-        """Spans of the chunks of each text."""
-        return [self._segment(text) for text in texts]
-
-    def _segment(self, text: str) -> list[Span]:
-        """As many whole sentences as fit, again and again; pieces of one that does not fit alone."""
-        room, counter = self._room, self._counter
-        sentences = split_sentences(text)
-        units = [
-            part
-            for span, count in zip(
-                sentences, token_lengths(counter, [s.of(text) for s in sentences], room), strict=True
-            )
-            for part in ([(span, count)] if count <= room else split_long(text, span, counter, room, room))
-        ]
-        result: list[Span] = []
-        first = 0
-        while first < len(units):
-            size, last = units[first][1], first + 1
-            while last < len(units) and size + units[last][1] <= room:
-                size += units[last][1]
-                last += 1
-            # What lies between two sentences may count too.
-            while (
-                last > first + 1
-                and counter.count(text[units[first][0].start : units[last - 1][0].end]) > room
-            ):
-                last -= 1
-            result.append(Span(units[first][0].start, units[last - 1][0].end))
-            first = last
-        return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -23,7 +23,6 @@ __all__ = [
     "MethodResult",
     "Piece",
     "PieceIndex",
-    "ProgressCallback",
 ]
 
 
@@ -128,10 +127,6 @@ class Dataset:
         return replace(self, documents=documents, questions=tuple(picked))
 
 
-ProgressCallback = Callable[[str, int, int], None]
-"""Told the stage, how much of it is done, and how much there is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A piece of text that can be retrieved.
@@ -193,7 +188,7 @@ class PieceIndex(Protocol):
         """Identifies retriever and model in reports."""
         ...
 
-    def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
+    def build(self, pieces: Sequence[Piece]) -> None:
         """Index ``pieces``; what was indexed before is forgotten."""
         ...
 
@@ -215,9 +210,7 @@ class Method(Protocol):
         """Everything that changes the result, JSON-ready: models by name, sizes, prompts by digest."""
         ...
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         """Cut, summarize, index; returns the LLM usage by role (empty where no LLM was asked).
 
         For a data set that is not pooled the runner calls it once per document, and then asks the questions

@@ -81,9 +81,7 @@ class ToyMethod:
     def settings(self) -> Mapping[str, object]:
         return {"method": "toy", "size": self._size}
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: object = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         self.prepared.append(tuple(d.id for d in documents))
         self._text = documents[0].text
         self._document = documents[0].id

@@ -67,8 +67,7 @@ def test_every_method_runs_offline_and_keeps_the_contract(name):
     settings = json.loads(json.dumps(method.settings()))
     assert settings["method"] == name and settings["reader"] == "extractive, no LLM"
     assert json.loads(json.dumps(offline(name).settings())) == settings
-    steps = []
-    assert method.prepare([DOCUMENT], progress=lambda *step: steps.append(step)) == {}
+    assert method.prepare([DOCUMENT]) == {}
     assert all(seconds >= 0 for seconds in method.prepare_seconds.values())
     # Questions without marked evidence have no gold context, which is an error of its own.
     for asked in (q for q in (LIGHTHOUSE, SEALS, NOTHING) if q.evidence or name != "gold-context"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sage_eval.methods import ExtractiveSummarizer, LLMSummarizer, make_method
 from sage_eval.methods.summaries import summarize_all
-from sage_eval.methods.tree import ClusterOptions, soft_clusters
+from sage_eval.methods.tree import soft_clusters
 from sage_eval.records import EvalDocument
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
@@ -69,16 +69,13 @@ def test_an_llm_is_told_the_length_and_what_is_quoted():
 def test_several_summaries_are_asked_for_at_a_time_and_come_in_order():
     pytest.importorskip("openai")
     with LLMServer(lambda r: r.user.split("\n")[1], latency=0.05) as server:
-        steps = []
         found, usage = summarize_all(
             LLMSummarizer(chat_of(server), workers=3),
             [f"text {i}" for i in range(7)],
             50,
-            progress=lambda *step: steps.append(step),
         )
         assert found == [f"text {i}" for i in range(7)] and usage.calls == 7
         assert 1 < server.max_in_flight <= 3
-        assert steps[-1] == ("summarize", 7, 7)
     assert summarize_all(ExtractiveSummarizer(HashEmbedder()), [], 10)[0] == []
 
 
@@ -162,12 +159,6 @@ def test_too_little_to_tell_apart_is_one_cluster(rows):
     pytest.importorskip("sklearn")
     expected = [list(range(len(rows)))] if len(rows) else []
     assert soft_clusters(rows.astype(np.float32)) == expected
-
-
-def test_cluster_options_are_checked():
-    for wrong in ({"dimensions": 0}, {"share": 0.0}, {"share": 0.7}, {"patience": 0}):
-        with pytest.raises(InputError):
-            ClusterOptions(**wrong)
 
 
 # -- the tree -----------------------------------------------------------------------------------------

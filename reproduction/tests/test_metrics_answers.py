@@ -8,7 +8,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sage_eval.metrics import (
+from sage_eval.metrics.answers import (
     accuracy,
     bleu,
     exact_match,

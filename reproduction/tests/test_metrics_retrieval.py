@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sage_eval.metrics import (
+from sage_eval.metrics.evidence import (
     Overlap,
     evidence_overlap,
     found_evidence,

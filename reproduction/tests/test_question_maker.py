@@ -46,9 +46,8 @@ def about_the_lock(request):
 
 
 def test_a_question_for_each_chunk(tmp_path):
-    seen = []
     with LLMServer(about_the_lock) as running:
-        settings = {"name": "locks", "chunker": ByParagraph(), "progress": lambda *step: seen.append(step)}
+        settings = {"name": "locks", "chunker": ByParagraph()}
         made = make_dataset(DOCUMENTS, chat_with(running), **settings)
     data, texts = made.dataset, {d.id: d.text for d in DOCUMENTS}
     assert (made.states, made.usage.calls, made.usage.total) == ({"made": 6}, 6, 660)
@@ -56,7 +55,6 @@ def test_a_question_for_each_chunk(tmp_path):
     assert [q.text for q in data.questions] == [f"When was lock {i} built?" for i in range(6)]
     assert [q.evidence[0].span.of(texts[q.document]) for q in data.questions] == PARAGRAPHS
     assert [q.answers for q in data.questions] == [(str(1800 + i),) for i in range(6)]
-    assert seen == [("questions", i, 6) for i in range(1, 7)]
     saved = save_dataset(data, tmp_path / "locks")
     assert load_dataset("jsonl", saved[0]).questions == data.questions
 
@@ -102,7 +100,7 @@ def test_what_cannot_be_used_is_counted_and_left_out():
         ][number]
 
     with LLMServer(script) as running:
-        made = make_dataset(DOCUMENTS, chat_with(running), chunker=ByParagraph(), workers=1)
+        made = make_dataset(DOCUMENTS, chat_with(running), chunker=ByParagraph())
     assert made.states == {"made": 2, "unreadable": 2, "not_in_chunk": 1, "failed": 1}
     assert [q.answers for q in made.dataset.questions] == [("1800",), ("1805",)]
     assert len(made.dataset.documents) == 3
@@ -122,7 +120,7 @@ def test_nothing_usable_is_an_error():
         make_dataset([DOCUMENTS[2]], chat_with(running), chunker=ByParagraph())
 
 
-@pytest.mark.parametrize("settings", [{"evidence": "all"}, {"workers": 0}, {"limit": 0}])
+@pytest.mark.parametrize("settings", [{"evidence": "all"}, {"limit": 0}])
 def test_settings_are_checked(settings):
     with LLMServer(["no"]) as running:
         with pytest.raises(InputError):

@@ -138,7 +138,7 @@ def test_a_row_that_cannot_be_made_is_left_out_and_made_next_time(tmp_path: Path
 
 def test_a_model_missing_only_when_it_is_needed_leaves_the_row_out(tmp_path: Path) -> None:
     class Late(ToyMethod):
-        def prepare(self, documents: object, *, progress: object = None) -> dict[str, object]:  # type: ignore[override]
+        def prepare(self, documents: object) -> dict[str, object]:  # type: ignore[override]
             raise ModelError("cannot load the model")
 
     outcome = run(tmp_path, Late("first"), ToyMethod("second"))

@@ -12,21 +12,22 @@ from sage_app.pipeline.ingest import DocumentSegmenter
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.long_sentences import token_lengths
+from sage_core.segmentation.long_sentences import split_long, token_lengths
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter, without_lone_surrogates
-from sage_eval import question_maker
+from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_eval.methods.answering import Stopwatch
-from sage_eval.records import EvalDocument, Piece, ProgressCallback
+from sage_eval.records import EvalDocument, Piece
 from sage_eval.specs import Settings, Spec
 
 NAIVE_TOKENS = 200
 """Size of the chunks of naive RAG (paper, section VII-A)."""
 
 
-class FixedChunker(question_maker.FixedChunker):
-    """Chunks of a fixed size that may overlap: drawn out backwards over the last sentences of the one before.
+class FixedChunker:
+    """Whole sentences, as many as fit a size; a longer sentence is cut (the paper's naive RAG).
+
+    Chunks may overlap: they are drawn out backwards over the last sentences of the one before.
 
     Args:
         tokens: Hard limit of a chunk.
@@ -44,15 +45,50 @@ class FixedChunker(question_maker.FixedChunker):
             raise InputError(
                 f"fixed chunks take at least 1 token and an overlap below that, not {tokens} and {overlap}"
             )
-        super().__init__(tokens - overlap, counter=counter)
+        self._room = tokens - overlap
         self._overlap = overlap
+        self._counter = get_counter(counter) if isinstance(counter, str) else counter
         self.fingerprint = f"fixed({tokens}, overlap={overlap}, {self._counter.name})"
 
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the chunks of each text."""
+        return [self._segment(text) for text in texts]
+
     def _segment(self, text: str) -> list[Span]:
-        spans = super()._segment(text)
         sentences = split_sentences(text)
         counts = token_lengths(self._counter, [s.of(text) for s in sentences], self._room)
-        result = spans[:1]
+        spans = self._packed(text, sentences, counts)
+        return self._drawn_out(text, spans, sentences, counts) if self._overlap else spans
+
+    def _packed(self, text: str, sentences: Sequence[Span], counts: Sequence[int]) -> list[Span]:
+        """As many whole sentences as fit, again and again; pieces of one that does not fit alone."""
+        room, counter = self._room, self._counter
+        units = [
+            part
+            for span, count in zip(sentences, counts, strict=True)
+            for part in ([(span, count)] if count <= room else split_long(text, span, counter, room, room))
+        ]
+        result: list[Span] = []
+        first = 0
+        while first < len(units):
+            size, last = units[first][1], first + 1
+            while last < len(units) and size + units[last][1] <= room:
+                size += units[last][1]
+                last += 1
+            # What lies between two sentences may count too.
+            while (
+                last > first + 1
+                and counter.count(text[units[first][0].start : units[last - 1][0].end]) > room
+            ):
+                last -= 1
+            result.append(Span(units[first][0].start, units[last - 1][0].end))
+            first = last
+        return result
+
+    def _drawn_out(
+        self, text: str, spans: Sequence[Span], sentences: Sequence[Span], counts: Sequence[int]
+    ) -> list[Span]:
+        result = list(spans[:1])
         last = 0
         for before, span in itertools.pairwise(spans):
             while last < len(sentences) and sentences[last].start < span.start:
@@ -156,7 +192,7 @@ class PieceSource(Protocol):
         ...
 
     def pieces(
-        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+        self, documents: Sequence[EvalDocument], watch: Stopwatch
     ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
         """The pieces of all documents in order, and the LLM usage by role."""
         ...
@@ -181,15 +217,13 @@ class ChunkSource:
         return fingerprint if shown.startswith("<") else f"{shown} {fingerprint[:16]}"
 
     def pieces(
-        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+        self, documents: Sequence[EvalDocument], watch: Stopwatch
     ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
         found: list[Piece] = []
         with watch.stage("segment"):
             cuts = self._shared.spans(self._chunker, [document.text for document in documents])
         for document, spans in zip(documents, cuts, strict=True):
             found += [Piece(span.of(document.text), document.id, span) for span in spans]
-        if progress is not None:
-            progress("segment", len(documents), len(documents))
         return found, {}
 
 

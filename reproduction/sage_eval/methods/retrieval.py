@@ -22,7 +22,6 @@ from sage_eval.records import (
     MethodResult,
     Piece,
     PieceIndex,
-    ProgressCallback,
 )
 
 
@@ -132,14 +131,12 @@ class RetrievalMethod:
             **self._reading.describe(),
         }
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         watch = Stopwatch()
         documents = readable(documents)
-        pieces, usage = self._source.pieces(documents, watch, progress)
+        pieces, usage = self._source.pieces(documents, watch)
         with watch.stage("index"):
-            self._index.build(pieces, progress=progress)
+            self._index.build(pieces)
         self._arrangement.prepare({d.id: d.text for d in documents}, pieces)
         self._pieces = pieces
         self.prepare_seconds = watch.seconds

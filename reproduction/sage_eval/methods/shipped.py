@@ -22,7 +22,6 @@ from sage_eval.records import (
     Hit,
     MethodResult,
     Piece,
-    ProgressCallback,
 )
 
 
@@ -68,9 +67,7 @@ class ShippedSage:
             **self._reading.describe(),
         }
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         self.close()
         watch = Stopwatch()
         self._folder = tempfile.TemporaryDirectory(prefix="sage-eval-")
@@ -97,8 +94,6 @@ class ShippedSage:
         with watch.stage("index"):
             if self._documents:
                 self._sage.ingest(files)
-        if progress is not None:
-            progress("index", len(documents), len(documents))
         self.prepare_seconds = watch.seconds
         return {}
 

@@ -17,7 +17,6 @@ from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.methods.answering import digest
 from sage_eval.methods.chunking import cut_to
-from sage_eval.records import ProgressCallback
 
 _SYSTEM = """\
 You summarize parts of documents, so that questions about a document can be answered from the summaries.
@@ -124,7 +123,7 @@ class ExtractiveSummarizer:
 
 
 def summarize_all(
-    summarizer: Summarizer, texts: Sequence[str], max_tokens: int, *, progress: ProgressCallback | None = None
+    summarizer: Summarizer, texts: Sequence[str], max_tokens: int
 ) -> tuple[list[str], TokenUsage]:
     """A summary of each text, several at a time where the summarizer allows it.
 
@@ -132,7 +131,6 @@ def summarize_all(
         summarizer: Writes them.
         texts: What is summarized.
         max_tokens: See `Summarizer.summarize`.
-        progress: Told ``summarize``.
 
     Returns:
         The summaries in the order of the texts, and what all of them took.
@@ -149,8 +147,6 @@ def summarize_all(
                 summary, usage = future.result()
                 found.append(summary)
                 spent.append(usage)
-                if progress is not None:
-                    progress("summarize", len(found), len(texts))
         except BaseException:
             for future in waiting:
                 future.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,42 +18,20 @@ from sage_core.text.tokens import TokenCounter
 from sage_eval.methods.answering import Stopwatch
 from sage_eval.methods.chunking import ChunkSource
 from sage_eval.methods.summaries import Summarizer, summarize_all
-from sage_eval.records import EvalDocument, Piece, ProgressCallback
+from sage_eval.records import EvalDocument, Piece
 
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Settings of `soft_clusters`.
-
-    Attributes:
-        dimensions: Dimensions that vectors are reduced to before they are clustered (RAPTOR: 10).
-        neighbors: Neighbors of a vector within a coarse cluster that shape the reduction (RAPTOR: 10; over
-            all vectors it is the square root of their number, there and here).
-        share: A vector belongs to every cluster it has this probability for (RAPTOR: 0.1).
-        most: Most clusters looked for at a time (RAPTOR: 50).
-        patience: So many numbers of clusters without a better BIC end the search.
-        seed: Of the reduction and the mixtures.
-
-    Raises:
-        InputError: Where a value is out of its range.
-    """
-
-    dimensions: int = 10
-    neighbors: int = 10
-    share: float = 0.1
-    most: int = 50
-    patience: int = 5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        least = min(self.dimensions, self.neighbors, self.most, self.patience)
-        if least < 1 or not 0 < self.share <= 0.5:
-            raise InputError("cluster settings are at least 1, and share is above 0 and at most 0.5")
+# RAPTOR's: dimensions that vectors are reduced to before they are clustered; neighbors of a vector within a
+# coarse cluster that shape the reduction (over all vectors it is the square root of their number, there and
+# here); a vector belongs to each cluster that it has this probability for; most clusters looked for.
+_DIMENSIONS, _NEIGHBORS, _SHARE, _MOST = 10, 10, 0.1, 50
+_PATIENCE = 5  # numbers of clusters without a better BIC end the search
+_SEED = 0  # of the reduction and the mixtures
 
 
-def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> list[list[int]]:
+def soft_clusters(vectors: Floats) -> list[list[int]]:
     """Clusters in two steps: coarse ones over all vectors, then finer ones within each.
 
     Vectors are reduced by the graph of their nearest neighbors and clustered by the mixture of least BIC. A
@@ -63,7 +41,6 @@ def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> lis
 
     Args:
         vectors: Shape ``(n, d)``.
-        options: Settings.
 
     Returns:
         Positions of each cluster, ascending; clusters in the order of their first members, none twice.
@@ -71,59 +48,58 @@ def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> lis
     Raises:
         MissingExtraError: Where scikit-learn is not installed.
     """
-    options = options or ClusterOptions()
     found: set[tuple[int, ...]] = set()
-    for coarse in _mixture(vectors, max(2, math.isqrt(max(len(vectors) - 1, 0))), options):
-        for fine in _mixture(vectors[coarse], options.neighbors, options):
+    for coarse in _mixture(vectors, max(2, math.isqrt(max(len(vectors) - 1, 0)))):
+        for fine in _mixture(vectors[coarse], _NEIGHBORS):
             found.add(tuple(coarse[i] for i in fine))
     return [list(cluster) for cluster in sorted(found)]
 
 
-def _mixture(vectors: Floats, neighbors: int, options: ClusterOptions) -> list[list[int]]:
+def _mixture(vectors: Floats, neighbors: int) -> list[list[int]]:
     """Clusters of the mixture with the least BIC; one where there are too few vectors to tell."""
     n = len(vectors)
-    if n <= options.dimensions + 1 or not np.ptp(vectors, axis=0).any():
+    if n <= _DIMENSIONS + 1 or not np.ptp(vectors, axis=0).any():
         return [list(range(n))] if n else []
     with warnings.catch_warnings():
         # A graph in parts, or a mixture that has not settled, still clusters well enough.
         warnings.simplefilter("ignore")
-        points = _reduced(vectors, min(neighbors, n - 1), options)
+        points = _reduced(vectors, min(neighbors, n - 1))
         best, least, since = None, np.inf, 0
-        for count in range(1, min(options.most, n // 2) + 1):
-            model = _fitted(points, count, options.seed)
+        for count in range(1, min(_MOST, n // 2) + 1):
+            model = _fitted(points, count)
             bic = float(model.bic(points))
             if bic < least:
                 best, least, since = model, bic, 0
-            elif (since := since + 1) >= options.patience:
+            elif (since := since + 1) >= _PATIENCE:
                 break
         assert best is not None, "BIC is a number"
         probabilities = best.predict_proba(points)
-    belongs = (probabilities >= options.share) | (probabilities == probabilities.max(axis=1, keepdims=True))
+    belongs = (probabilities >= _SHARE) | (probabilities == probabilities.max(axis=1, keepdims=True))
     return [np.flatnonzero(column).tolist() for column in belongs.T if column.any()]
 
 
-def _reduced(vectors: Floats, neighbors: int, options: ClusterOptions) -> NDArray[np.float64]:
+def _reduced(vectors: Floats, neighbors: int) -> NDArray[np.float64]:
     """Laplacian eigenmaps of the neighbor graph, of variance 1."""
     try:
         from sklearn.manifold import SpectralEmbedding
     except ImportError as error:
         raise MissingExtraError("clustering for the summary tree", "eval") from error
     reduction = SpectralEmbedding(
-        options.dimensions,
+        _DIMENSIONS,
         affinity="nearest_neighbors",
         n_neighbors=neighbors,
-        random_state=options.seed,
+        random_state=_SEED,
     )
     points = np.asarray(reduction.fit_transform(vectors), np.float64)
     scaled: NDArray[np.float64] = points / max(float(points.std()), 1e-12)
     return scaled
 
 
-def _fitted(points: NDArray[np.float64], count: int, seed: int) -> Any:
+def _fitted(points: NDArray[np.float64], count: int) -> Any:
     from sklearn.mixture import GaussianMixture
 
     # The floor under the variances keeps a cluster of two points from having an endless likelihood.
-    return GaussianMixture(count, covariance_type="diag", reg_covar=0.01, random_state=seed).fit(points)
+    return GaussianMixture(count, covariance_type="diag", reg_covar=0.01, random_state=_SEED).fit(points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +111,6 @@ class TreeOptions:
         cluster_tokens: Most tokens summarized at once (RAPTOR: 3,500); a larger cluster is cut into parts.
         levels: Most levels of summaries (RAPTOR: 5).
         least: A level of so few nodes is not summarized further (RAPTOR: 11).
-        clusters: How clusters are formed.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -145,7 +120,6 @@ class TreeOptions:
     cluster_tokens: int = 3_500
     levels: int = 5
     least: int = 11
-    clusters: ClusterOptions = field(default_factory=ClusterOptions)
 
     def __post_init__(self) -> None:
         if min(self.summary_tokens, self.cluster_tokens, self.levels, self.least) < 1:
@@ -189,17 +163,17 @@ class TreeSource:
         }
 
     def pieces(
-        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+        self, documents: Sequence[EvalDocument], watch: Stopwatch
     ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
         found: list[Piece] = []
         spent = NO_USAGE
         for document in documents:
-            level, _ = self._leaves.pieces([document], watch, progress)
+            level, _ = self._leaves.pieces([document], watch)
             found += level
             for _ in range(self._options.levels):
                 if len(level) < self._options.least:
                     break
-                above, usage = self._summarized(level, watch, progress)
+                above, usage = self._summarized(level, watch)
                 spent += usage
                 found += above
                 if len(above) >= len(level):
@@ -207,18 +181,14 @@ class TreeSource:
                 level = above
         return found, {"summary": spent} if spent.calls else {}
 
-    def _summarized(
-        self, level: Sequence[Piece], watch: Stopwatch, progress: ProgressCallback | None
-    ) -> tuple[list[Piece], TokenUsage]:
+    def _summarized(self, level: Sequence[Piece], watch: Stopwatch) -> tuple[list[Piece], TokenUsage]:
         """The level above."""
         with watch.stage("cluster"):
             vectors = self._embedder.embed_documents([piece.text for piece in level])
-            groups = soft_clusters(vectors, self._options.clusters)
+            groups = soft_clusters(vectors)
             texts = [text for group in groups for text in self._joined([level[i].text for i in group])]
         with watch.stage("summarize"):
-            summaries, usage = summarize_all(
-                self._summarizer, texts, self._options.summary_tokens, progress=progress
-            )
+            summaries, usage = summarize_all(self._summarizer, texts, self._options.summary_tokens)
         document = level[0].document
         return [Piece(s, document) for s in dict.fromkeys(summaries) if s.strip()], usage
 

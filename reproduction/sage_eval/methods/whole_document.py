@@ -15,9 +15,8 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, digest, text_of
-from sage_eval.methods.chunking import ChunkSource, cut_to, readable
+from sage_eval.methods.chunking import ChunkSource, FixedChunker, cut_to, readable
 from sage_eval.methods.summaries import Summarizer, summarize_all
-from sage_eval.question_maker import FixedChunker
 from sage_eval.records import (
     EvalDocument,
     EvalQuestion,
@@ -25,7 +24,6 @@ from sage_eval.records import (
     Hit,
     MethodResult,
     Piece,
-    ProgressCallback,
 )
 
 logger = logging.getLogger(__name__)
@@ -55,7 +53,7 @@ class ContextMaker(Protocol):
         """What changes the context, JSON-ready."""
         ...
 
-    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+    def context(self, document: EvalDocument, watch: Stopwatch) -> Context:
         """The context of all questions about the document."""
         ...
 
@@ -94,11 +92,9 @@ class WholeDocumentMethod:
             **self._reading.describe(),
         }
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         watch = Stopwatch()
-        self._contexts = {d.id: self._maker.context(d, watch, progress) for d in readable(documents)}
+        self._contexts = {d.id: self._maker.context(d, watch) for d in readable(documents)}
         self.prepare_seconds = watch.seconds
         spent = NO_USAGE
         for context in self._contexts.values():
@@ -123,7 +119,7 @@ class TitleAndAbstract:
     def describe(self) -> Mapping[str, object]:
         return {"context": "title and abstract"}
 
-    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+    def context(self, document: EvalDocument, watch: Stopwatch) -> Context:
         """See `ContextMaker.context`. A part that stands in the text has its span there."""
         parts = [part.strip() for part in (document.title, document.abstract) if part.strip()]
         return Context(tuple(_located(document, part) for part in parts))
@@ -146,7 +142,7 @@ class FullText:
     def describe(self) -> Mapping[str, object]:
         return {"context": "full text", "max_tokens": self._max_tokens}
 
-    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+    def context(self, document: EvalDocument, watch: Stopwatch) -> Context:
         with watch.stage("segment"):
             span = cut_to(document.text, self._max_tokens, counter=self._counter)
         text = span.of(document.text)
@@ -202,7 +198,7 @@ class RecursiveSummary:
     def describe(self) -> Mapping[str, object]:
         return {"context": "recursive summary", "summaries": self._summarizer.name, **self._sizes}
 
-    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+    def context(self, document: EvalDocument, watch: Stopwatch) -> Context:
         text, size = document.text, self._counter.count(document.text)
         spent = NO_USAGE
         limit = self._sizes["max_tokens"]
@@ -212,7 +208,7 @@ class RecursiveSummary:
             with watch.stage("summarize"):
                 parts = [span.of(text) for span in self._parts.segment_many([text])[0]]
                 summaries, usage = summarize_all(
-                    self._summarizer, parts, min(self._sizes["summary_tokens"], limit), progress=progress
+                    self._summarizer, parts, min(self._sizes["summary_tokens"], limit)
                 )
             spent += usage
             shorter = "\n\n".join(summary for summary in summaries if summary.strip())
@@ -263,9 +259,7 @@ class NoContext:
         prompt = digest(CLOSED_BOOK_SYSTEM, CLOSED_BOOK_CHOICE)
         return {"method": "no-context", "reader": self._reading.reader.label, "prompt": prompt}
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         """Nothing to do."""
         return {}
 
@@ -312,12 +306,10 @@ class GoldContext:
         about = {"method": "gold-context", "chunks": self._source.describe(), **self._reading.describe()}
         return about if self._place is None else {**about, **asdict(self._place)}
 
-    def prepare(
-        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
-    ) -> Mapping[str, TokenUsage]:
+    def prepare(self, documents: Sequence[EvalDocument]) -> Mapping[str, TokenUsage]:
         """Cut the documents."""
         watch = Stopwatch()
-        self._pieces, usage = self._source.pieces(readable(documents), watch, progress)
+        self._pieces, usage = self._source.pieces(readable(documents), watch)
         self.prepare_seconds = watch.seconds
         self._sizes = self._reading.counter.count_many([piece.text for piece in self._pieces])
         return usage

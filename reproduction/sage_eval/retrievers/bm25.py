@@ -13,7 +13,7 @@ import numpy as np
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.selection import Scale
 from sage_core.text.keywords import words
-from sage_eval.records import Hit, Piece, ProgressCallback
+from sage_eval.records import Hit, Piece
 from sage_eval.retrievers.dense import best_positions, check_k
 
 _WORD = re.compile(r"\w+")
@@ -54,7 +54,7 @@ class BM25Index:
         words = {"en": "", PLAIN: ", plain words"}.get(self._language, f", {self._language} stems")
         return f"bm25(k1={self._k1:g}, b={self._b:g}{words})"
 
-    def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
+    def build(self, pieces: Sequence[Piece]) -> None:
         tokens = [self._words(piece.text) for piece in pieces]
         # A piece without words can never be found, and bm25s refuses an empty vocabulary.
         self._pieces = [piece for piece, found in zip(pieces, tokens, strict=True) if found]
@@ -62,8 +62,6 @@ class BM25Index:
         if self._pieces:
             self._index = _bm25s(self._k1, self._b)
             self._index.index([found for found in tokens if found], show_progress=False)
-        if progress is not None:
-            progress("index", len(pieces), len(pieces))
 
     def search(self, question: str, k: int) -> list[Hit]:
         check_k(k)

@@ -14,7 +14,7 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates
-from sage_eval.records import Hit, Piece, ProgressCallback
+from sage_eval.records import Hit, Piece
 
 
 def check_k(k: int) -> None:
@@ -83,7 +83,7 @@ class DualEncoder:
         return self._questions.embed_query(text)
 
 
-_STEP = 512  # texts between two reports of progress
+_STEP = 512  # texts embedded, and kept, at a time
 
 
 class DenseIndex:
@@ -107,9 +107,9 @@ class DenseIndex:
         """The embedding model."""
         return f"dense({self._embedder.name})"
 
-    def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
+    def build(self, pieces: Sequence[Piece]) -> None:
         self._pieces = tuple(pieces)
-        self._rows = self._embed([piece.text for piece in pieces], progress)
+        self._rows = self._embed([piece.text for piece in pieces])
 
     def search(self, question: str, k: int) -> list[Hit]:
         check_k(k)
@@ -119,7 +119,7 @@ class DenseIndex:
         products = self._rows @ np.asarray(vector, np.float32)
         return [Hit(self._pieces[i], float(products[i])) for i in best_positions(products, k)]
 
-    def _embed(self, texts: list[str], progress: ProgressCallback | None) -> Floats:
+    def _embed(self, texts: list[str]) -> Floats:
         """A row per text; each different text is embedded once."""
         different = list(dict.fromkeys(map(without_lone_surrogates, texts)))
         if not different:
@@ -131,7 +131,5 @@ class DenseIndex:
             if len(rows) != len(part):
                 raise InputError(f"{self._embedder.name} gave {len(rows)} vectors for {len(part)} texts")
             parts.append(rows)
-            if progress is not None:
-                progress("index", min(start + _STEP, len(different)), len(different))
         row_of = {text: i for i, text in enumerate(different)}
         return np.concatenate(parts)[[row_of[without_lone_surrogates(text)] for text in texts]]

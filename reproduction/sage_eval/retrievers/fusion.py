@@ -9,7 +9,7 @@ from typing import TypeVar
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, rank
 from sage_core.selection import Scale
-from sage_eval.records import Hit, Piece, PieceIndex, ProgressCallback
+from sage_eval.records import Hit, Piece, PieceIndex
 from sage_eval.retrievers.dense import check_k
 
 T = TypeVar("T", bound=Hashable)
@@ -75,10 +75,10 @@ class HybridIndex:
         """The parts and k."""
         return f"rrf({' + '.join(part.name for part in self._parts)}, k={self._k:g})"
 
-    def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
+    def build(self, pieces: Sequence[Piece]) -> None:
         self._order = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
         for part in self._parts:
-            part.build(pieces, progress=progress)
+            part.build(pieces)
 
     def search(self, question: str, k: int) -> list[Hit]:
         """See `PieceIndex.search`. Scores are those of the fusion."""
@@ -114,8 +114,8 @@ class RerankedIndex:
         """Both stages."""
         return f"{self._first.name} > {self._reranker.name}({self._candidates})"
 
-    def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
-        self._first.build(pieces, progress=progress)
+    def build(self, pieces: Sequence[Piece]) -> None:
+        self._first.build(pieces)
 
     def search(self, question: str, k: int) -> list[Hit]:
         """See `PieceIndex.search`. Scores are the reranker's."""
