@@ -71,9 +71,8 @@ class InMemory(ReadableStore):
         return {str(d.id) for d in self.chunks(ids) if passes is None or passes(d)}
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        there = [key for key in ids if key in self._store.store]
-        rows = [self._store.store[key]["vector"] for key in there]
-        return dict(zip(there, cosines(rows, vector).tolist(), strict=True)) if there else {}
+        known = self._store.store
+        return cosines({key: known[key]["vector"] for key in ids if key in known}, vector)
 
 
 class Docstore(ReadableStore):

@@ -21,7 +21,7 @@ from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
-from sage_core.word_index.search import Limits, WordSource, distances, paged_versions
+from sage_core.word_index.search import Limits, WordSource, cosines, distances, paged_versions
 from sage_core.word_index.words import Entry
 from sage_llamaindex._neighbors import titled
 
@@ -171,24 +171,21 @@ def sparse_mode(vector_store: Any) -> VectorStoreQueryMode | None:
 
 
 def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[str, float]:
-    """Similarity of the question and each of these nodes, as the vector store's own search gives it.
+    """Similarity of an embedded question and each of these nodes, as the vector store's own search gives it.
 
-    Args:
-        index: The index.
-        bundle: The question, with its embedding.
-        ids: Nodes.
-
-    Returns:
-        By id; without those that the store cannot tell of.
+    Those that it cannot tell of are missing.
     """
     if not ids or bundle.embedding is None or not isinstance(index, VectorStoreIndex):
         return {}
     store: Any = index.vector_store
     if is_a(store, "ChromaVectorStore"):
         return {i: math.exp(-d) for i, d in distances(store.client, bundle.embedding, ids).items()}
-    if not (isinstance(store, SimpleVectorStore) or is_a(store, "QdrantVectorStore")):
+    if isinstance(store, SimpleVectorStore):  # its own search walks all nodes for each filter
+        vectors = store.data.embedding_dict
+        return cosines({i: vectors[i] for i in ids if i in vectors}, bundle.embedding)
+    if not is_a(store, "QdrantVectorStore"):
         return {}
-    # Both take ids as a filter, so that the store's own similarity comes back for exactly these.
+    # It takes ids as a filter, so that the store's own similarity comes back for exactly these.
     query = VectorStoreQuery(query_embedding=bundle.embedding, similarity_top_k=len(ids), node_ids=[*ids])
     result = store.query(query)
     # Some stores fill one of the two.

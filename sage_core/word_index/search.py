@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sage_core.errors import SageError
 from sage_core.word_index.words import PAGE, Entry, WordIndex
@@ -128,25 +127,27 @@ def paged_versions(get: Callable[..., Mapping[str, Any]], total: int) -> dict[st
     return text_versions(found)
 
 
-def cosines(rows: Any, vector: Any) -> NDArray[np.float64]:
-    """Of a vector and each row; 0 of one without a length, which has no direction."""
+def cosines(rows: Mapping[str, Any], vector: Any) -> dict[str, float]:
+    """Of a vector and each of these; 0 of one without a length, which has no direction."""
+    if not rows:
+        return {}
     # In float64, as lists of floats are: the scores must be equal to those that a store reports.
-    rows, vector = np.asarray(rows, dtype=np.float64), np.asarray(vector, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+    matrix, vector = np.asarray([*rows.values()], dtype=np.float64), np.asarray(vector, dtype=np.float64)
+    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.nan_to_num(rows @ vector / lengths, posinf=0.0, neginf=0.0))
+        found = np.nan_to_num(matrix @ vector / lengths, posinf=0.0, neginf=0.0)
+    return dict(zip(rows, found.tolist(), strict=True))
 
 
 def distances(collection: Any, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
     """Distances of a vector and chunks of a Chroma collection, by its own formula; without what is gone."""
-    # Its search within ids takes longer the larger the collection is, and refuses ids that it lacks.
-    found = collection.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
-    if not found["ids"]:
+    if not ids:
         return {}
-    settings, rows = collection.configuration_json, np.asarray(found["embeddings"], dtype=np.float64)
+    # Its search within ids takes longer the larger the collection is, and refuses ids that it lacks.
+    found, settings = collection.get(ids=list(ids), include=["embeddings"]), collection.configuration_json
+    rows = dict(zip(found["ids"], np.asarray(found["embeddings"], dtype=np.float64), strict=True))
     space = (settings.get("hnsw") or settings["spann"])["space"]
-    if space == "l2":
-        values = ((rows - vector) ** 2).sum(axis=1)
-    else:
-        values = 1 - (rows @ np.asarray(vector) if space == "ip" else cosines(rows, vector))
-    return dict(zip(found["ids"], values.tolist(), strict=True))
+    if space == "cosine":
+        return {key: 1 - value for key, value in cosines(rows, vector).items()}
+    square = space == "l2"
+    return {k: float(((r - vector) ** 2).sum() if square else 1 - r @ vector) for k, r in rows.items()}
