@@ -305,9 +305,9 @@ def cost(questions: int, rounds: int = 3) -> None:
             ingest = clock() - began
             for number in range(2 * rounds):
                 follow = bool(number % 2)
-                sage.config = SageConfig(links=follow)
+                sage._retriever.config = SageConfig(links=follow)
                 sage.store.close()
-                sage.reranker = HybridReranker()
+                sage._retriever.reranker = HybridReranker()
                 began = clock()
                 for question in asked:
                     sage.retrieve(question + "?" * number)

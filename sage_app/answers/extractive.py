@@ -111,9 +111,11 @@ class ExtractiveAnswerer:
         if not any(text.strip() for text in context):
             return phrases_for(question).no_answer, NO_USAGE
         weights = weights_among(question_words(question), sentences)
-        order = range(len(context)) if relevance is None else _best_first(relevance)
+        order = list(range(len(context)))
+        if relevance is not None:
+            order.sort(key=lambda i: -relevance[i])
         shown = [f"{phrases_for(question).closest}:"]
-        for i in list(order)[:_SHOWN_PASSAGES]:
+        for i in order[:_SHOWN_PASSAGES]:
             place = f"({places[i]}) " if places else ""
             text, sentence = plain_text(context[i]), plain_text(_closest(context[i], weights))
             marked = text.replace(sentence, f"**{sentence}**", 1) if sentence else text
@@ -157,10 +159,6 @@ class ExtractiveAnswerer:
     ) -> tuple[Verdict, TokenUsage]:
         """`judge` in a thread, for it computes."""
         return await asyncio.to_thread(self.judge, question, context, answer, **asked)
-
-
-def _best_first(relevance: Sequence[float]) -> list[int]:
-    return sorted(range(len(relevance)), key=lambda i: -relevance[i])
 
 
 def _closest(passage: str, weights: Mapping[str, float]) -> str:

@@ -317,8 +317,12 @@ class OpenAIChat(_Served):
 
     async def _reply(self, request: dict[str, Any], messages: Sequence[Message]) -> Completion:
         reply = await self._create(request)
+        if not reply.choices and (problem := getattr(reply, "error", None)):  # gateways send it as a reply
+            raise LLMError(
+                f"model {self.model!r} at {self.base_url}: {self._redacted(str(problem))}", retryable=True
+            )
         choice = reply.choices[0]
-        text = choice.message.content if choice.message.content is not None else choice.message.refusal
+        text = _text(choice.message.content) if choice.message.content is not None else choice.message.refusal
         return _completion(text, choice.finish_reason, reply.usage, messages)
 
     async def _stream(self, messages: Sequence[Message]) -> AsyncIterator[str | Completion]:
@@ -342,7 +346,7 @@ class OpenAIChat(_Served):
             usage = getattr(event, "usage", None) or usage
             for choice in (event.choices or ())[:1]:
                 reason = choice.finish_reason or reason
-                piece = without_lone_surrogates(choice.delta.content or choice.delta.refusal or "")
+                piece = without_lone_surrogates(_text(choice.delta.content) or choice.delta.refusal or "")
                 if piece:
                     pieces.append(piece)
                     yield piece
@@ -363,7 +367,7 @@ class OpenAIChat(_Served):
             try:
                 return await client.chat.completions.create(**request)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                names = [name for name in _ADAPTABLE if name in request and name in str(error)]
+                names = [name for name in _ADAPTABLE if name in request and name in f"{error} {error.body}"]
                 # Servers without structured output refuse it in many words; the prompt asks for JSON anyway.
                 if not names and "response_format" in request:
                     names = ["response_format"]
@@ -382,6 +386,13 @@ class OpenAIChat(_Served):
             form = {"name": str(schema.get("title", "reply")), "schema": dict(schema), "strict": True}
             request["response_format"] = {"type": "json_schema", "json_schema": form}
         return {name: value for name, value in request.items() if value is not None}
+
+
+def _text(content: Any) -> Any:
+    """The text of a reply, also if it comes in parts."""
+    if not isinstance(content, list):
+        return content
+    return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
 
 
 def _completion(text: object, reason: str | None, reported: Any, messages: Sequence[Message]) -> Completion:

@@ -159,10 +159,6 @@ class Sage:
         """Scores what the store finds."""
         return self._retriever.reranker
 
-    @reranker.setter
-    def reranker(self, value: Reranker) -> None:
-        self._retriever.reranker = value
-
     @property
     def counter(self) -> TokenCounter:
         """Counts tokens for all token figures."""
@@ -172,10 +168,6 @@ class Sage:
     def config(self) -> SageConfig:
         """The settings."""
         return self._retriever.config
-
-    @config.setter
-    def config(self, value: SageConfig) -> None:
-        self._retriever.config = value
 
     # -- in -------------------------------------------------------------------------------------------
 

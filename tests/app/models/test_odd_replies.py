@@ -68,6 +68,18 @@ def test_half_an_emoji_reaches_neither_the_caller_nor_the_critic(tmp_path: Path)
         assert answer.text == "At seven \ufffd" and answer.score == 9
 
 
+def test_text_in_parts_is_joined_and_an_error_in_a_good_reply_is_said() -> None:
+    parts = BODY.replace(
+        b'"At seven."', b'[{"type": "text", "text": "At "}, {"type": "text", "text": "seven."}]'
+    )
+    error = b'{"error": {"message": "Provider returned error", "code": 502}, "choices": null}'
+    with LLMServer([Reply(raw=parts), Reply(raw=error)]) as server:
+        chat = chat_with(server, max_retries=0)
+        assert chat.complete(QUESTION).text == "At seven."
+        with pytest.raises(LLMError, match="Provider returned error"):
+            chat.complete(QUESTION)
+
+
 def test_half_an_emoji_is_embedded() -> None:
     with LLMServer([], embed=lambda text: [float("\ufffd" in text), 1.0]) as server:
         embedder = OpenAIEmbedder("m", base_url=server.base_url)
