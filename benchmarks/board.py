@@ -2,7 +2,6 @@
 
     python benchmarks/board.py --cache board.jsonl --page board.md
     python benchmarks/board.py --cache board.jsonl --only semchunk sage-rag --sets clapnq_dev
-    python benchmarks/board.py --cache board.jsonl --chroma chunking_evaluation/evaluation_framework/...
 
 Every splitter gets the same texts and the same embedding model, all-MiniLM-L6-v2, and is searched exactly.
 Sizes are in the units of each; "tokens" is the mean chunk in ours. What ranks first is sent first, a text
@@ -15,14 +14,12 @@ Each set weighs the same in the mean. Differences are from the first of our rows
 bootstrap over documents within the sets, 2,000 resamples; a difference whose interval holds 0 is a tie.
 "s/MB" is the processor's time to split a megabyte, with what a splitter embeds for itself.
 
-``--cache`` keeps what is done, by splitter and set; another splitter is a line in `chunkers.py`. ``--chroma``
-takes the folder of general_evaluation_data (questions_df.csv, corpora/) of Chroma's chunking_evaluation.
+``--cache`` keeps what is done, by splitter and set; another splitter is a line in `chunkers.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
 from collections.abc import Sequence
@@ -124,20 +121,6 @@ def titled(corpus: Corpus) -> Corpus:
     return replace(
         corpus, texts=[h + t for h, t in zip(heads, corpus.texts, strict=True)], questions=questions
     )
-
-
-def chroma(folder: Path) -> Corpus:
-    """Chroma's questions over its five corpora, which are searched together."""
-    files = sorted((folder / "corpora").glob("*.md"))
-    texts = [file.read_text("utf-8") for file in files]
-    names = [file.stem for file in files]
-    csv.field_size_limit(10_000_000)
-    asked = []
-    with (folder / "questions_df.csv").open(encoding="utf-8", newline="") as rows:
-        for row in csv.DictReader(rows):
-            pieces = [Span(r["start_index"], r["end_index"]) for r in json.loads(row["references"])]
-            asked.append(Question(row["question"], names.index(row["corpus_id"]), pieces))
-    return Corpus(texts, [""] * len(texts), asked, False)
 
 
 @dataclass(frozen=True)
@@ -251,14 +234,11 @@ def main() -> None:
     parser.add_argument(
         "--questions", type=int, help="at most so many of each set, in place of its sample's number"
     )
-    parser.add_argument("--chroma", type=Path, help="the folder of Chroma's general_evaluation_data")
     parser.add_argument("--only", nargs="+", help="splitters whose names contain one of these")
     parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     options = parser.parse_args()
     known_sets = corpora(options.seed, options.sets, options.questions)
     sets = {name: titled(corpus) for name, corpus in known_sets.items()}
-    if options.chroma:
-        sets["chroma"] = chroma(options.chroma)
     known: dict[str, Result] = {}
     if options.cache.is_file():
         for line in options.cache.read_text("utf-8").splitlines():

@@ -32,7 +32,6 @@ from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS, Size
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 from tests.fakes.structure import (
-    Marked,
     forbidden_cuts,
     marked_documents,
     missed_cuts,
@@ -141,23 +140,6 @@ def docling_spans(text: str, chunker: Any) -> list[Span]:
     return spans
 
 
-def joined(documents: Sequence[Marked]) -> list[Marked]:
-    """The documents of each kind as one."""
-    result: list[Marked] = []
-    for document in documents:
-        if not result or result[-1].kind != document.kind:
-            result.append(document)
-            continue
-        before = result.pop()
-        shift = len(before.text) + 3
-        units = before.units + [(a + shift, b + shift) for a, b in document.units]
-        wanted = before.wanted + [place + shift for place in document.wanted]
-        apart = before.apart + [place + shift for place in document.apart]
-        text = f"{before.text}\n\n\n{document.text}"
-        result.append(Marked(document.name, document.kind, text, units, wanted, apart))
-    return result
-
-
 def main() -> None:
     """Cut, count, print a Markdown table."""
     parser = argparse.ArgumentParser(
@@ -165,7 +147,6 @@ def main() -> None:
     )
     parser.add_argument("--size", type=int, default=DEFAULT_MAX_TOKENS, help="most tokens of a chunk")
     parser.add_argument("--target", choices=get_args(Size), help="target_tokens of our segmenter")
-    parser.add_argument("--join", action="store_true", help="the documents of a kind as one file")
     parser.add_argument("--held-out", action="store_true", help="the documents that no rule was written with")
     parser.add_argument("--documents", default="*", help="pattern of the files' names, without .txt")
     parser.add_argument("--show", action="store_true", help="print what is wrong with our chunks")
@@ -175,8 +156,6 @@ def main() -> None:
         for document in marked_documents(FOLDER)
         if fnmatchcase(document.kind, options.documents) and (document.held_out or not options.held_out)
     ]
-    if options.join:
-        documents = joined(documents)
     sections = sum(len(d.wanted) for d in documents)
     units = sum(len(d.units) for d in documents)
     print(f"{len(documents)} documents, {units} units, {sections} sections; at most {options.size} tokens\n")

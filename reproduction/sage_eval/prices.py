@@ -1,4 +1,4 @@
-"""What tokens cost (paper, equation 1), what one unit of money buys (equation 2), and prices as data."""
+"""What tokens cost (paper, equation 1), and prices as data."""
 
 from __future__ import annotations
 
@@ -36,22 +36,6 @@ class Price:
 def cost(usage: TokenUsage, price: Price) -> float:
     """Money for ``usage`` (paper, equation 1: input tokens and output tokens, each at its own price)."""
     return (usage.prompt * price.prompt + usage.completion * price.completion) / 1_000_000
-
-
-def cost_efficiency(quality: float, money: float, *, baseline: float = 1.0) -> float:
-    """Quality bought per unit of money, relative to a baseline's (paper, equation 2).
-
-    Args:
-        quality: Any score where more is better (accuracy, F1).
-        money: What it cost, above 0.
-        baseline: ``cost_efficiency`` of the system compared with, so that the result is a ratio.
-
-    Raises:
-        InputError: Where ``money`` or ``baseline`` is not above 0.
-    """
-    if not money > 0 or not baseline > 0:
-        raise InputError("cost efficiency needs money and a baseline above 0")
-    return quality / money / baseline
 
 
 @dataclass(frozen=True, slots=True)

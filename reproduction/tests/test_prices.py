@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sage_eval.prices import Price, PriceList, cost, cost_efficiency
+from sage_eval.prices import Price, PriceList, cost
 
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
@@ -56,15 +56,6 @@ def test_equation_1_on_the_papers_example() -> None:
     # 10 dollars for a million tokens in, 30 for a million out.
     assert cost(TokenUsage(1_000_000, 1_000_000, 1), Price(10, 30)) == 40
     assert cost(TokenUsage(2_000, 100, 1), Price(10, 30)) == pytest.approx(0.023)
-
-
-def test_equation_2() -> None:
-    assert cost_efficiency(0.75, 0.5) == 1.5
-    # A ratio to a baseline of the same quality at twice the cost.
-    assert cost_efficiency(0.75, 0.5, baseline=cost_efficiency(0.75, 1.0)) == 2
-    for money, baseline in ((0, 1.0), (-1, 1.0), (1, 0.0)):
-        with pytest.raises(InputError):
-            cost_efficiency(0.5, money, baseline=baseline)
 
 
 @pytest.mark.parametrize("price", [(-1, 0), (0, -1), (float("nan"), 0)])

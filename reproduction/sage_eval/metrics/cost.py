@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_eval.prices import cost_efficiency
 
 
 def relative_maximum(scores: Sequence[float]) -> float:
@@ -56,7 +55,9 @@ def relative_cost_efficiency(
     """
     if baseline is not None and baseline not in rows:
         raise InputError(f"there is no method {baseline!r} to compare with: there are {', '.join(rows)}")
-    found = {name: cost_efficiency(quality, cost) for name, (quality, cost) in rows.items()}
+    if not all(cost > 0 for _, cost in rows.values()):
+        raise InputError("relative cost efficiency needs costs above 0")
+    found = {name: quality / cost for name, (quality, cost) in rows.items()}
     unit = found[baseline] if baseline is not None else max(found.values(), default=0.0)
     if not unit > 0:
         raise InputError("relative cost efficiency needs a method whose quality is above 0 to compare with")
