@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
@@ -230,20 +229,6 @@ def test_openai_index_from_a_configuration(letters, tmp_path):
         assert (sent, len(server.requests)) == (3, 4)  # a probe each; the second run sends nothing else
 
 
-def test_openai_failures_are_repeated_or_told(letters):
-    busy = Reply(status=429, headers={"retry-after-ms": "1"})
-    with LLMServer([], embed=letters, embed_first=[busy, busy]) as server:
-        embedder = OpenAIEmbedder("test", base_url=server.base_url)
-        assert embedder.embed_documents(TEXTS).shape == (3, 5)
-        assert len(server.requests) == 3
-    refused = Reply(status=400, error={"message": "input is too long", "type": "invalid", "code": None})
-    with LLMServer([], embed=letters, embed_first=[refused]) as server:
-        with pytest.raises(LLMError, match="too long") as caught:
-            OpenAIEmbedder("test", base_url=server.base_url).embed_documents(TEXTS)
-        assert not caught.value.retryable and caught.value.__context__ is None
-        assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize(
     "raw",
     [
@@ -262,19 +247,7 @@ def test_openai_unreadable_replies_are_told(letters, raw):
             embedder.embed_query("ferry")
 
 
-def test_openai_key_is_in_no_pickle_and_no_repr(monkeypatch, letters):
-    embedder = OpenAIEmbedder("test", api_key="sk-very-secret-key", base_url="http://localhost:1/v1")
-    assert b"very-secret" not in pickle.dumps(embedder)
-    assert "very-secret" not in repr(embedder)
-    assert pickle.loads(pickle.dumps(embedder)).name == "test"
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(LLMError, match="OPENAI_API_KEY"):
-        OpenAIEmbedder("test").embed_query("ferry")
-    with pytest.raises(InputError, match="no address of a server"):
-        OpenAIEmbedder("test", base_url="localhost:80").embed_query("ferry")
-    with pytest.raises(InputError, match="characters no key has"):
-        OpenAIEmbedder("test", api_key="schlüssel", base_url="http://localhost:1/v1").embed_query("ferry")
-    for wrong in ({"batch_size": 0}, {"dimensions": 0}, {"timeout": 0}, {"model": ""}):
-        with pytest.raises(InputError):
-            OpenAIEmbedder(**{"model": "m", **wrong})
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"dimensions": 0}, {"timeout": 0}, {"model": ""}])
+def test_openai_settings_are_in_range(letters, wrong):
+    with pytest.raises(InputError):
+        OpenAIEmbedder(**{"model": "m", **wrong})
