@@ -1,4 +1,4 @@
-"""Which files there are to read: paths as people give them, and the documents below a folder."""
+"""Which files there are to read, below a folder or as people name them, and what reading one gives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sage_core._checks import shortened
 from sage_core.errors import InputError
 from sage_core.paths import TEXT_HINT, PathArgument, as_path, kind_of
+from sage_core.text.headings import Heading
 
 Kind = Literal[
     "text", "markdown", "rst", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
@@ -76,6 +77,28 @@ class Skipped:
     source: str
     reason: str
     unopened: bool = False
+
+
+class Parsed(NamedTuple):
+    """What was read of a file or page.
+
+    Examples:
+        >>> from sage_app.documents import read_html
+        >>> page = read_html("<title>Ferry</title><h2>Times</h2><p>It leaves at <b>seven</b>.</p>")
+        >>> page.title, page.headings[0].text
+        ('Ferry', 'Times')
+
+    Attributes:
+        text: Its text.
+        title: The title that it gives itself, if any.
+        headings: The headings in ``text``.
+        page_starts: For a PDF, where each page starts.
+    """
+
+    text: str
+    title: str | None = None
+    headings: Sequence[Heading] = ()
+    page_starts: Sequence[int] = ()
 
 
 def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:

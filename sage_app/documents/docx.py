@@ -10,8 +10,8 @@ from collections.abc import Callable
 from html import unescape
 from typing import Any
 
+from sage_app.documents.discovery import Parsed
 from sage_app.documents.html import read_html
-from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sage_app.documents.discovery import Parsed
 from sage_app.documents.markdown import BLOCKS, HEADINGS, drop, to_markdown, words
-from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import find_headings
 from sage_core.text.lexicon import word_set

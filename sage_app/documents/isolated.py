@@ -24,8 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_app.documents.discovery import PANDOC, Kind
-from sage_app.documents.structured import Parsed, read_email
+from sage_app.documents.discovery import PANDOC, Kind, Parsed
+from sage_app.documents.structured import read_email
 from sage_core._checks import check_installed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import Heading

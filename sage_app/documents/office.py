@@ -11,9 +11,9 @@ from datetime import timedelta
 from html import escape
 from typing import Any
 
+from sage_app.documents.discovery import Parsed
 from sage_app.documents.docx import check_archive
 from sage_app.documents.html import read_html
-from sage_app.documents.structured import Parsed
 from sage_core._checks import counted
 from sage_core.errors import InputError
 

@@ -11,10 +11,9 @@ import zipfile
 from html import unescape
 from pathlib import Path
 
+from sage_app.documents.discovery import Parsed
 from sage_app.documents.docx import check_archive, packed_title
 from sage_app.documents.html import read_html
-from sage_app.documents.reader import decode
-from sage_app.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 
 _MEDIA = re.compile(r"(?i)/media/|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|ttf|otf|woff2?|mp[34])$")
@@ -54,11 +53,9 @@ def read_with_pandoc(kind: str, data: bytes, *, name: str = "the file") -> Parse
                     title, data = packed_title(archive, "meta.xml"), _with_inner_texts(archive)
         except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError) as error:
             raise InputError(f"{name} is not a readable .{kind} file, or is encrypted: {error}") from error
-    elif kind != "rtf":
-        data = decode(data, name=name).encode()
-    elif not data.lstrip().startswith(b"{\\rtf"):
+    elif kind == "rtf" and not data.lstrip().startswith(b"{\\rtf"):
         raise InputError(f"{name} is not a readable RTF file: it does not begin with {{\\rtf")
-    else:
+    elif kind == "rtf":
         # pandoc takes a blank behind the sign that stands in for another for the end of a command.
         data = re.sub(rb"(\\u-?\d{1,5} ?\?)", rb"\1{}", data)
     command = [program, "+RTS", _HEAP, "-RTS", "--sandbox", "--standalone", "--wrap=none", "--mathjax"]

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sage_app.documents.structured import Parsed
+from sage_app.documents.discovery import Parsed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
 from sage_core.text.lines import CONTENTS_ENTRY, WIDE

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_app.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, source_of
+from sage_app.documents.discovery import ISOLATED, KINDS, PANDOC, REMEDIES, Kind, Parsed, source_of
 from sage_app.documents.structured import (
-    Parsed,
     read_captions,
     read_csv,
     read_json,
@@ -240,6 +239,8 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
 
         if kind == "email" and (marked := _marked_encoding(data)):
             data = decode(data, marked, name=name).encode("utf-8", "replace")
+        elif kind in PANDOC and kind not in ("epub", "odt", "rtf"):
+            data = decode(data, encoding, name=name).encode("utf-8", "replace")
         return read_isolated(kind, data, name=name)
     if kind == "html":
         from sage_app.documents.html import declared_encoding, read_html

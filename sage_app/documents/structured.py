@@ -14,34 +14,12 @@ import re
 from collections.abc import Iterator, Sequence
 from email.message import Message
 from html import unescape
-from typing import NamedTuple
 
+from sage_app.documents.discovery import Parsed
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, find_headings
 
 logger = logging.getLogger(__name__)
-
-
-class Parsed(NamedTuple):
-    """What was read of a file or page.
-
-    Examples:
-        >>> from sage_app.documents import read_html
-        >>> page = read_html("<title>Ferry</title><h2>Times</h2><p>It leaves at <b>seven</b>.</p>")
-        >>> page.title, page.headings[0].text
-        ('Ferry', 'Times')
-
-    Attributes:
-        text: Its text.
-        title: The title that it gives itself, if any.
-        headings: The headings in ``text``.
-        page_starts: For a PDF, where each page starts.
-    """
-
-    text: str
-    title: str | None = None
-    headings: Sequence[Heading] = ()
-    page_starts: Sequence[int] = ()
 
 
 _DELIMITERS = ",;\t|"
