@@ -92,7 +92,7 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
     length = piece.end - piece.start
     reach = max(1, int(length * shares[0] / 4))
     starts = _LINE_STARTS.findall(text, piece.start, piece.end)
-    are_records = bool(starts) and sum(map(str.islower, starts)) <= len(starts) / 4  # prose is small
+    are_records = bool(starts) and sum(map(str.islower, starts)) <= len(starts) / 4  # of prose, most
     breaks = _BREAKS if are_records else _BREAKS[1:]
     result: list[Span] = []
     start = piece.start

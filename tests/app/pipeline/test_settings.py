@@ -72,22 +72,6 @@ def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
         SageSettings.load(path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="sage-rag calibrate"):
-        SageSettings.load(tmp_path / "mine.json")
-    with pytest.raises(InputError):
-        SageSettings().save(tmp_path / "nowhere" / "mine.json")
-
-
-def test_a_rule_of_your_own_cannot_be_saved(tmp_path: Path) -> None:
-    class Half:
-        def cut(self, scores: object, min_k: int) -> tuple[int, str]:
-            return 1, "one"
-
-    with pytest.raises(InputError, match="Half"):
-        SageSettings(selection=SelectionConfig(rule=Half())).save(tmp_path / "mine.json")
-
-
 def test_sage_takes_them(tmp_path: Path) -> None:
     path = FULL.save(tmp_path / "settings.json")
     with Sage.from_settings(path, tmp_path / "store") as sage:

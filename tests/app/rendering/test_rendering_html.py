@@ -22,7 +22,7 @@ from sage_app.rendering.html import (
     score_curve_svg,
     write_page,
 )
-from sage_app.rendering.html.markup import Markup, tag
+from sage_app.rendering.html.markup import tag
 from sage_core import InputError, Segmenter, Span, Verdict, select
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.segmentation import Boundary
@@ -116,10 +116,6 @@ def test_any_text_survives_and_stays_text(text: str):
     assert read.attributes == [("title", terminal_safe(text))]
 
 
-def test_markup_is_not_escaped_twice():
-    assert tag("p", tag("b", "a & b"), Markup("<br>")) == "<p><b>a &amp; b</b><br></p>"
-
-
 def test_a_page_asks_for_nothing_and_runs_nothing():
     page = usual().to_html()
     assert "default-src 'none'" in Reader(page).attributes[1][1] or "default-src 'none'" in str(
@@ -158,12 +154,6 @@ def test_what_claims_nothing_has_no_grade():
         for shown in (result.to_html(), fragment(result), out.getvalue()):
             assert "context" in shown or "Details" in shown
             assert not re.search('likely right|grade  +|class="badge (dim|bad)', shown)
-
-
-def test_two_answers_in_one_notebook_have_places_of_their_own():
-    first = set(re.findall(r' id="([^"]+)"', fragment(marked())))
-    second = set(re.findall(r' id="([^"]+)"', fragment(usual())))
-    assert first and second and not first & second
 
 
 # -- what is on the page ----------------------------------------------------------------------------------

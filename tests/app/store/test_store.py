@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sage_app.pipeline.ingest import IngestProgress, ingest
 from sage_app.store.folder import FolderStore
-from sage_app.store.identity import StoreIdentity, StoreInfo
+from sage_app.store.identity import StoreIdentity
 from sage_core.errors import InputError, ModelError, StoreError
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, contents, fill, ingested, names, raw_count, run
@@ -139,12 +139,6 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
     assert raw_count(store) == 6
 
 
-def test_info_needs_no_database(tmp_path: Path) -> None:
-    _, store = ingested(tmp_path)
-    info = FolderStore(store).info()
-    assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines+context")
-
-
 def test_no_store(tmp_path: Path) -> None:
     for action in (lambda s: s.info(), lambda s: s.search(HashEmbedder().embed_query("x"), 3)):
         with pytest.raises(StoreError):
@@ -208,13 +202,6 @@ def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: 
     assert contents(store) == before
     (folder / "mill.md").write_text("Changed.")
     assert len(run(store, folder).changed) == 1
-
-
-def test_a_store_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    path.write_text("x")
-    with pytest.raises(StoreError):
-        run(path, fill(tmp_path / "docs"))
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
