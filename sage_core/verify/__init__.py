@@ -1,7 +1,7 @@
 """Check without an LLM: do passages support an answer?"""
 
 from sage_core.feedback.types import AnswerMark
-from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
+from sage_core.verify.claims import Claim, abstains, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
@@ -17,7 +17,6 @@ __all__ = [
     "Source",
     "abstains",
     "check",
-    "claims_or_unsure",
     "correct_citations",
     "local_check",
     "mark_answer",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from sage_core.errors import InputError
+from sage_core.feedback.types import AnswerMark
 from sage_core.llm.prompting import is_abstention, shows_passages
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
@@ -18,8 +17,6 @@ from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.verify.coefficients import chance, log_odds
-
-_log = logging.getLogger(__name__)
 
 MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
@@ -111,26 +108,7 @@ def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:
     return Claim(span, span.of(answer), None, None, None, reason)
 
 
-def claims_or_unsure(find: Callable[[], Sequence[Claim]], answer: str) -> list[Claim]:
-    """What ``find`` says of a finished answer; one claim of unknown support where it fails.
-
-    A judge that breaks must not take the answer with it.
-
-    Raises:
-        InputError: As ``find`` raised it: the call itself is wrong.
-    """
-    try:
-        return list(find())
-    except InputError:
-        raise
-    except Exception as error:  # whatever it is: the answer is there, and is not lost
-        _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
-        whole = trim(answer, Span(0, len(answer)))
-        reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
-        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
-
-
-def support(claims: Sequence[Claim]) -> float | None:
+def support(claims: Sequence[Claim | AnswerMark]) -> float | None:
     """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
 
     Returns:

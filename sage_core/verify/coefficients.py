@@ -28,11 +28,6 @@ def threshold(name: str) -> float:
     return float(coefficients()["thresholds"][name])
 
 
-def probability_of(name: str, values: Sequence[float]) -> float:
-    """Probability by a logistic model of ``judge.json``."""
-    return chance(log_odds_of(name, values))
-
-
 def chance(odds: float) -> float:
     """The probability of log-odds."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))  # beyond 30 `exp` may overflow

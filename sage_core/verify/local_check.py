@@ -11,7 +11,7 @@ from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict, Veto
 from sage_core.selection.cut import Selection
 from sage_core.text.keywords import NUMBER, question_words, stems
-from sage_core.verify.claims import abstains, claims_or_unsure, support
+from sage_core.verify.claims import abstains, support
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import mark_answer
@@ -173,6 +173,12 @@ def settled(
         sources: Where each passage is from, see `mark_answer`.
     """
     marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
+    return _settled(verdict, marks, passages, config)
+
+
+def _settled(
+    verdict: Verdict, marks: tuple[AnswerMark, ...], passages: Sequence[str], config: FeedbackConfig
+) -> Verdict:
     main = next((m for m in marks if m.support != "nothing claimed"), None)
     if main and main.support == "unsupported" and not main.refuted and 0 < verdict.passage <= len(passages):
         named = replace(
@@ -228,15 +234,14 @@ def check(
     Raises:
         InputError: For passages that are one text, what is no text, and sources that are not one a passage.
     """
-    own = judge if judge is not None else shared_judge()
     checked_passages(passages)
     check_text("question", question)
-    check_text("answer", answer)
-    claims = claims_or_unsure(lambda: own.claims(question, answer, passages), answer)
-    held = support(claims)
-    graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=own.name, probability=held)
-    verdict = settled(graded, question, answer, passages, FeedbackConfig(veto=veto), own, sources)
-    said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
+    marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
+    claims = [m for m in marks if m.support != "nothing claimed"]
+    held, name = support(claims), (judge or shared_judge()).name
+    graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=name, probability=held)
+    verdict = _settled(graded, marks, passages, FeedbackConfig(veto=veto))
+    said = [m.support for m in claims]
     supported = said[:1] == ["supported"] and "unsupported" not in said
     reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")
     return replace(verdict, reason=reason, accepted=supported and not verdict.vetoed_by)

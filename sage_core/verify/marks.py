@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,12 +10,14 @@ from dataclasses import replace
 from sage_core._checks import check_text
 from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark, Support
-from sage_core.text.spans import Span
-from sage_core.verify.claims import CITATION, Claim, claims_or_unsure
+from sage_core.text.spans import Span, trim
+from sage_core.verify.claims import CITATION, Claim
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import Source, checked_passages, parse_passages
+
+_log = logging.getLogger(__name__)
 
 # From training data, see ``sage_train.support``: of answers of one claim from the one on 80%
 # are supported, below the other 85% are not. In between nothing is said either way.
@@ -66,7 +69,7 @@ def mark_answer(
     ):
         raise InputError(f"sources is one Source a passage: {len(passages)} passages, {len(sources)} sources")
     own = judge if judge is not None else shared_judge()
-    claims = claims_or_unsure(lambda: own.claims(question, answer, passages), answer)
+    claims = _claims(own, question, answer, passages)
     marks: list[AnswerMark] = []
     at = 0
     for claim in claims:
@@ -80,6 +83,19 @@ def mark_answer(
     if at < len(answer):
         marks.append(_rest(answer, Span(at, len(answer))))
     return tuple(marks if sources is None else [_in_source(m, passages, sources) for m in marks])
+
+
+def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[str]) -> list[Claim]:
+    """The claims of an answer; one of unknown support if the judge breaks, which must not cost the answer."""
+    try:
+        return judge.claims(question, answer, passages)
+    except InputError:
+        raise
+    except Exception as error:  # whatever it is
+        _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
+        whole = trim(answer, Span(0, len(answer)))
+        reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
+        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
 
 
 def _placed(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:

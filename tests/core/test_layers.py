@@ -300,8 +300,8 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 25_018,
-    ("sage_core/verify",): 2_365,
+    (CORE, *ADAPTERS): 25_011,
+    ("sage_core/verify",): 2_358,
     (APP,): 13_499,
 }
 SLACK = 100

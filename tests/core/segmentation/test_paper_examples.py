@@ -97,8 +97,6 @@ def test_figure_10_who_asks_and_who_answers_stay_together(
 class TestFigure1:
     """The paper's three motivations, with the cat and its eyes."""
 
-    QUESTION_NEEDS = OURS[3][:2]
-
     @pytest.mark.parametrize("size", [15, 20, 25, 30])
     def test_a_the_sentence_that_answers_is_not_cut(self, size: int) -> None:
         found = chunks(OURS[3], "default", target_tokens=size)

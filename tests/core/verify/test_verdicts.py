@@ -116,8 +116,6 @@ def test_the_passages_say_another_number_instead() -> None:
 HOTEL = (
     "The limit for a hotel is 140 euros a night in most cities. In London, Zurich and Geneva it is 210 euros."
 )
-DESK = "The desk is open from 8:30 to 16:00, on Fridays to 14:00."
-WARRANTY = "The warranty is three years for the compressor and two years for all other parts."
 KILN = """| Item | Member | Non-member |
 |---|---:|---:|
 | Glaze firing, per kg | 6.20 | 7.80 |
@@ -161,7 +159,6 @@ MILL_OF_TWO = (
     "The mill was rebuilt by his daughter Hannah in 1935."
 )
 FILM = "The film was animated by the French studio Mac Guff, which was later sold to Holm."
-LOGISTICS = "X Logistics will claim 412 euros from Y Foods."
 BERTHS = """# Berths
 
 | Class | Price per week | Power included | Dogs | Winter mooring |
@@ -170,7 +167,6 @@ BERTHS = """# Berths
 | B | 108.00 pounds | yes | ✓ | not available |
 | C | 155.00 pounds | yes | – | 40.00 pounds |
 """
-REFUSED = "The council refused the permit for the new pier in May."
 PARTS = "The warranty is three years for the compressor and two for all other parts."
 
 
