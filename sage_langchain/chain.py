@@ -13,6 +13,7 @@ from langchain_core.prompts import BasePromptTemplate
 from langchain_core.retrievers import BaseRetriever, RetrieverLike
 from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import (
@@ -306,6 +307,9 @@ def _as_sage_retriever(
         if isinstance(value, VectorStore):
             return SageRetriever.from_vectorstore(value, base_compressor=compressor)
         return SageRetriever(base_retriever=value, base_compressor=compressor)
+    if isinstance(value, RunnableWithFallbacks):
+        # Each is asked as a SageRetriever is, for all candidates.
+        value = value.model_copy(update={"fallbacks": [_as_sage_retriever(r) for r in value.fallbacks]})
     if selection is not None or max_context_tokens is not None:
         raise InputError(
             "the retriever is a SageRetriever: say how to select in its compressor, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from llama_index.core.schema import (
@@ -134,40 +135,30 @@ def unnamed(node: BaseNode) -> BaseNode:
     return node.model_copy(update={"excluded_llm_metadata_keys": hidden})
 
 
-def named_once(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """The nodes, of whose passages only the first of each document names it: a path takes 20 tokens."""
-    seen: set[str] = set()
-    named = []
-    for n in nodes:
-        document = n.node.ref_doc_id or n.node.node_id
-        named.append(NodeWithScore(node=unnamed(n.node), score=n.score) if document in seen else n)
-        seen.add(document)
-    return named
-
-
 def as_read(nodes: Sequence[NodeWithScore], *, one_a_node: bool) -> list[NodeWithScore]:
-    """The nodes of a selection, passages of a document in its order; the first still names it.
+    """The nodes of a selection, passages of a document in its order.
 
     With ``one_a_node`` the passages of a node are one text: a synthesizer may call its LLM for each node.
     """
     sources = [n.node.ref_doc_id if NODE_KEY in n.node.metadata else n.node.node_id for n in nodes]
     starts = [n.node.start_char_idx if isinstance(n.node, TextNode) else None for n in nodes]
     read: list[NodeWithScore] = []
-    seen: set[str | None] = set()
-    for i in reading_order(sources, starts):
-        node, before = nodes[i].node, read[-1].node if read else None
-        named = nodes[sources.index(sources[i])].node
-        if sources[i] in seen:
-            node = unnamed(node)
-        elif node is not named:
-            keys = named.excluded_llm_metadata_keys
-            node = node.model_copy(update={"excluded_llm_metadata_keys": keys})
-        seen.add(sources[i])
-        own = node.metadata.get(NODE_KEY)
-        if one_a_node and before is not None and own is not None and before.metadata.get(NODE_KEY) == own:
-            texts = [n.get_content(metadata_mode=MetadataMode.NONE) for n in (before, node)]
-            node = before.model_copy(update={"start_char_idx": None, "end_char_idx": None})
-            node.set_content("\n[...]\n".join(texts))
+    for n in (nodes[i] for i in reading_order(sources, starts)):
+        before, own = read[-1] if read else n, n.node.metadata.get(NODE_KEY)
+        if one_a_node and read and own is not None and before.node.metadata.get(NODE_KEY) == own:
+            texts = [m.node.get_content(metadata_mode=MetadataMode.NONE) for m in (before, n)]
+            both = before.node.model_copy(update={"start_char_idx": None, "end_char_idx": None})
+            both.set_content("\n[...]\n".join(texts))
+            n = NodeWithScore(node=both, score=max(before.score or 0.0, n.score or 0.0))
             read.pop()
-        read.append(NodeWithScore(node=node, score=nodes[i].score))
+        read.append(n)
     return read
+
+
+def named_once(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The nodes, of whose passages one behind another of its document does not name it again."""
+    named = [*nodes[:1]]
+    for before, n in pairwise(nodes):
+        same = n.node.ref_doc_id is not None and n.node.ref_doc_id == before.node.ref_doc_id
+        named.append(NodeWithScore(node=unnamed(n.node), score=n.score) if same else n)
+    return named

@@ -39,7 +39,7 @@ from sage_core.selection import Selection
 from sage_core.text.outline import page_of
 from sage_core.verify import Source
 from sage_llamaindex._critic import Case, Critic, Graded
-from sage_llamaindex._passages import as_read
+from sage_llamaindex._passages import as_read, named_once
 from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import (
     AsyncTokenReplay,
@@ -168,10 +168,11 @@ class SageQuestion(Question[NodeWithScore]):
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it, through the postprocessors after ours."""
         # Of these classes alone: what is derived from them packs nodes into one call.
-        nodes = as_read(nodes, one_a_node=type(self._parts.synthesizer) in (Refine, Accumulate))
+        alone = type(self._parts.synthesizer) in (Refine, Accumulate)
+        nodes = as_read(nodes, one_a_node=alone)
         for postprocessor in self._parts.after:
             nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
-        return nodes
+        return nodes if alone else named_once(nodes)
 
     def _synthesis(self, nodes: list[NodeWithScore]) -> Call[RESPONSE_TYPE]:
         synthesizer = self._parts.synthesizer

@@ -54,7 +54,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent, Selecting
 from sage_llamaindex._neighbors import neighbors_of, titled
-from sage_llamaindex._passages import Cut, Part, cut_nodes, join, named_once, to_cut, unnamed
+from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut, unnamed
 from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
 
@@ -101,7 +101,7 @@ class Ranking:
         nodes = [self.nodes[i] for i in selection.indices]
         if not self.parts:
             return nodes
-        return named_once(show_places(join(nodes, [self.parts[i] for i in selection.indices])))
+        return show_places(join(nodes, [self.parts[i] for i in selection.indices]))
 
     @property
     def scored(self) -> bool:
@@ -424,10 +424,9 @@ def postprocessed(
 
 
 def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
-    """Tokens of each node as the LLM sees it, by the counter that sizes nodes; see `named_once`."""
-    return text_counter().count_many(
-        [unnamed(n.node).get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
-    )
+    """Tokens of each node as the LLM sees it, of a passage without its document; as nodes are sized."""
+    read = [unnamed(n.node).get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
+    return text_counter().count_many(read)
 
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:

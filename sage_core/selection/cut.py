@@ -202,6 +202,8 @@ def select(
         least = least if max_k is None else min(least, max_k)
     else:
         floor = 0
+        # A floor of no tokens is none, not that of a list whose tokens are not known.
+        least = min(least, 1) if counts and min_context_tokens == 0 and min_k is None else least
     keep, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
     # A ceiling of the rules by name only: a rule object has said itself how much it wants.
     if isinstance(name, str) and counts and max_context_tokens is None:

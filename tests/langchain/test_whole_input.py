@@ -114,15 +114,17 @@ class Failing(SageRetriever):
 
 @pytest.mark.parametrize("configured", [False, True])
 def test_what_a_fallback_gives_is_ranked(configured):
-    failing = Failing(base_retriever=Recording(seen=[])).with_fallbacks([Recording(seen=[])])
-    config = {}
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(DOCUMENTS)
+    plain = Recording(seen=[]) if configured else store.as_retriever()
+    failing, config = Failing(base_retriever=Recording(seen=[])).with_fallbacks([plain]), {}
     if configured:
         one = ConfigurableField(id="r")
         failing = retriever().configurable_alternatives(one, default_key="a", b=failing)
         config = {"configurable": {"r": "b"}}
     chain = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), failing)
     out = chain.invoke("bees?", config)
-    assert out["answer"] == "a"
+    assert out["answer"] == "a" and out["context"]
     assert all("relevance_score" in d.metadata for d in out["context"])
 
 

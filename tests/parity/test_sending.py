@@ -334,6 +334,8 @@ def test_an_llm_that_is_called_for_each_node_is_called_no_oftener(mode: str) -> 
     held = {n.node.metadata["node_id"] for n in sent}
     assert len(held) == len(response.source_nodes) < len(sent)
     assert all(n.node.text in "\n".join(p.node.text for p in response.source_nodes) for n in sent)
+    assert all("title: Harbor" in prompt for prompt in llm.asked("answer"))
+    assert max(n.score for n in sent) == max(n.score for n in response.source_nodes)
 
 
 def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: Searched) -> None:
@@ -344,6 +346,9 @@ def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: S
     assert len(starts) > 2 and starts == sorted(starts)
     texts = [node.get_content(metadata_mode=MetadataMode.LLM) for node in shown]
     assert ["title: Harbor" in text for text in texts] == [True] + [False] * (len(texts) - 1)
+    # Whoever reads a retriever's passages may put them in another order.
+    found = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in asked.retrieve(MOORED)]
+    assert all("title: Harbor" in text for text in found)
     retriever = LangChainRetriever.from_vectorstore(long.store, selection=SOME)
     chain = create_sage_chain(ScriptedChat(replies=[ANSWER, grade(9)]), retriever, critic_method="prompt")
     given = [d.metadata["start_index"] for d in chain.invoke(MOORED)["context"]]

@@ -202,3 +202,9 @@ def test_values_out_of_range():
             SelectionConfig(**wrong)
     with pytest.raises(InputError, match=r"2.*3"):
         select([0.1, 0.2, 0.3], tokens=[1, 2])
+
+
+def test_a_floor_of_no_tokens_is_none():
+    scores, tokens = [0.9, 0.02, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [60] * 8
+    assert select(scores, tokens=tokens, min_context_tokens=0).cut == 1
+    assert select(scores, tokens=tokens, min_context_tokens=0, min_k=2).cut == 2
