@@ -131,10 +131,10 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         raw = [score for _, score in scored]
         # The user's own reading first, then the store's, else the order says which way is near.
         convert = self.similarity or relevance_function(self.vectorstore)
-        # Of LangChain's two conversions of distances that of Euclid's gives 0 here.
-        euclid = convert is None or abs(convert(math.sqrt(2))) < 1e-9
-        if type(self.vectorstore).__name__ in _EUCLIDEAN and not self.similarity and euclid and rises(raw):
-            convert = _cosine
+        roots = any(base.__name__ in _EUCLIDEAN for base in type(self.vectorstore).__mro__)
+        if roots and self.similarity is None and rises(raw):
+            # Of LangChain's two conversions of distances that of Euclid's gives 0 here.
+            convert = convert if convert and abs(convert(math.sqrt(2))) > 1e-9 else _cosine
         return store_similarities(raw, convert)
 
     def _with_score(self, document: Document, raw: float | None, read: Similarities) -> Document:

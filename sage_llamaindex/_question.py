@@ -113,6 +113,8 @@ class SageQuestion(Question[NodeWithScore]):
         self._bundle = bundle
         self._ranking = ranking
         self._parts = parts
+        # What is derived from these classes packs nodes into one call.
+        self._calls_for_each = type(parts.synthesizer) in (Refine, Accumulate)
         self._attempts: list[Attempt] = []
         self._round = 0
 
@@ -167,12 +169,10 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it, through the postprocessors after ours."""
-        # Of these classes alone: what is derived from them packs nodes into one call.
-        alone = type(self._parts.synthesizer) in (Refine, Accumulate)
-        nodes = as_read(nodes, one_a_node=alone)
+        nodes = as_read(nodes, one_a_node=self._calls_for_each)
         for postprocessor in self._parts.after:
             nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
-        return nodes if alone else named_once(nodes)
+        return nodes if self._calls_for_each else named_once(nodes)
 
     def _synthesis(self, nodes: list[NodeWithScore]) -> Call[RESPONSE_TYPE]:
         synthesizer = self._parts.synthesizer
@@ -222,7 +222,8 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _spent(self, nodes: Sequence[NodeWithScore], text: str) -> TokenUsage:
         """About what an answer took: a synthesizer does not say. From no nodes it is made without an LLM."""
-        return estimate_usage([self.text, *_texts(nodes)], text) if nodes else NO_USAGE
+        calls = len(nodes) if self._calls_for_each else 1
+        return estimate_usage([self.text, *_texts(nodes)], text, calls) if nodes else NO_USAGE
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """See `Question.check`; and a grade of its own where later postprocessors left no node."""

@@ -133,8 +133,8 @@ class ExtractiveAnswerer:
     ) -> tuple[Verdict, TokenUsage]:
         """1 plus 9 times the weighted share of the question's words in the answer.
 
-        More context is asked for if words of the question are in no passage. Passages that were shown would
-        only be shown again.
+        Asks for more context if a word of the question is in no passage, unless the answer is the passages:
+        they would only be shown again.
         """
         sentences, again = sentences_of(context), int(not shows_passages(answer))
         weights = weights_among(question_words(question), sentences)

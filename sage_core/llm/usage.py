@@ -70,7 +70,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
-def estimate_usage(prompt: Iterable[str], completion: str) -> TokenUsage:
-    """An estimate of one call, marked as such: `estimate_tokens`, and four tokens around each message."""
+def estimate_usage(prompt: Iterable[str], completion: str, calls: int = 1) -> TokenUsage:
+    """An estimate, marked as such: `estimate_tokens`, and four tokens around each message."""
     sent = sum(estimate_tokens(text) + 4 for text in prompt)
-    return TokenUsage(sent, estimate_tokens(completion), 1, estimated=True)
+    return TokenUsage(sent, estimate_tokens(completion), calls, estimated=True)

@@ -33,7 +33,7 @@ class WordSource(Protocol[T_co]):
         ...
 
     def state(self) -> object:
-        """What changes when a chunk comes or goes, as far as that is told without a list of all."""
+        """Changes if a chunk is added or deleted, as far as the store tells without listing all."""
         ...
 
     def versions(self) -> Mapping[str, str]:

@@ -254,16 +254,15 @@ class WordIndex(NameTables):
             "SELECT e.id FROM entries e JOIN documents d ON d.key = e.document WHERE d.source = ?"
             " ORDER BY e.row LIMIT ?"
         )
-        with self._lock:
-            chunks = [[row[0] for row in self._connection.execute(statement, (d, n))] for d in documents]
+        with self._reading() as connection:
+            chunks = [[row[0] for row in connection.execute(statement, (d, n))] for d in documents]
         places = range(max(map(len, chunks), default=0))
         return [some[i] for i in places for some in chunks if i < len(some)]
 
     def _ids(self, rows: Iterable[int]) -> Iterator[str]:
         for row in rows:
-            known = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,)).fetchone()
-            if known is not None:
-                yield known[0]
+            found = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,))
+            yield from (key for (key,) in found)
 
     def _own(self) -> None:
         """A connection must not be used by a forked process."""

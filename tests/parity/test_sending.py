@@ -338,6 +338,14 @@ def test_an_llm_that_is_called_for_each_node_is_called_no_oftener(mode: str) -> 
     assert max(n.score for n in sent) == max(n.score for n in response.source_nodes)
 
 
+def test_each_call_for_a_node_counts() -> None:
+    index = VectorStoreIndex(parts(1_024)[0], embed_model=MiniLMEmbedding())
+    asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER], [grade(9)])
+    made = SageQueryEngine.from_args(asked, llm=llm, response_mode="accumulate")
+    trace = feedback_of(made.query(MOORED))
+    assert trace is not None and trace.usage.calls == len(llm.asked("answer")) + 1 > 2
+
+
 def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: Searched) -> None:
     asked = LlamaIndexRetriever.from_index(long.index, selection=SOME)
     llm = ScriptedLLM.of([ANSWER], [grade(9)])
