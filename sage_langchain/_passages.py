@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from sage_core.passages import Node, Place, joined, proven_places
 from sage_core.ranking import Links
 from sage_core.ranking.passages import PassageRanker
-from sage_core.text.outline import HEADER_KEY, PATH_KEY
+from sage_core.text.outline import PATH_KEY
 
 NODE_KEY = "node_id"
 """Metadata of a passage: the id of the document that it is cut from."""
@@ -82,8 +82,7 @@ def places_of(documents: Sequence[Document]) -> list[Place | None]:
         own = sorted(
             (key, repr(value))
             for key, value in document.metadata.items()
-            if key not in ("start_index", "end_index", HEADER_KEY)
-            if not isinstance(value, float) and not str(key).startswith("_")
+            if key not in _OFFSETS and not isinstance(value, float) and not str(key).startswith("_")
         )
         frames.append(tuple(own) if document.metadata.get("source") is not None else None)
     return proven_places(frames, starts, [document.page_content for document in documents])

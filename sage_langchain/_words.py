@@ -15,7 +15,7 @@ from sage_core.text.links import document_names
 from sage_core.word_index.search import Limits, WordSource, cosines, distances, paged_versions, text_versions
 from sage_core.word_index.words import Entry
 from sage_langchain._private import chroma_collection, docstore_of
-from sage_langchain.compressor import texts_of, titled, without_header
+from sage_langchain.compressor import texts_of, titled
 
 Scored = list[tuple[Document, float]]
 
@@ -28,7 +28,7 @@ def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
 
 def entry(document: Document) -> Entry:
     """What the keyword index holds of a document."""
-    about, key = titled(without_header(document)), str(document.id)
+    about, key = titled(document), str(document.id)
     names = document_names(about.title, about.source, about.text if about.first else "")
     return Entry(key, texts_of([document])[1][0], about.document, names)
 

@@ -46,7 +46,7 @@ from sage_core.selection import (
 )
 from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
-from sage_core.text.outline import HEADER_KEY, header_of, take_header, title_of
+from sage_core.text.outline import header_of, title_of
 from sage_core.text.tokens import get_counter
 from sage_langchain._passages import Candidate, Cut, cut_documents, join, places_of, to_cut
 from sage_langchain._runnables import CheckedModel, Instance
@@ -280,8 +280,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
                 scores = yield from Compute(self._standing, documents, scores, query)
             return self._scored(documents, scores, question=query)
         known = yield from Compute(self._search_scores, documents, query)
-        plain = [without_header(document) for document in documents]
-        cut = yield from Compute(self._cut, plain, query, known)
+        cut = yield from Compute(self._cut, documents, query, known)
         if cut is None:
             return self._scored(documents, (yield from self._scores(documents, query, known)), question=query)
         read = ScoreReading([*cut.probabilities], "probability")
@@ -323,15 +322,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         *,
         k: int | None = None,
         callbacks: Callbacks | None = None,
-        headed: bool = False,
     ) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given.
 
-        With ``headed`` the tokens of title and headings count too. Why is sent as the custom event
-        ``sage_selection``, where ``callbacks`` belong to a run.
+        Why is sent as the custom event ``sage_selection``, where ``callbacks`` belong to a run.
         """
         scores = [document.metadata[SCORE_KEY] for document in ranked]
-        texts = texts_of(ranked)[headed]
+        texts = texts_of(ranked)[0]
         scale = self.scale_of(ranked)
         chosen = self.denying(ranked).choose(scores, k=k, scale=scale, texts=texts)
         # A custom event needs a run to belong to; a bare handler has none.
@@ -386,8 +383,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
         read = self._standing(documents, [_number(value, key) for value in values], query)
-        plain = [without_header(document) for document in documents]
-        return scores_or_order(asked_or_not(read), lambda: link(places_of(plain)))
+        return scores_or_order(asked_or_not(read), lambda: link(places_of(documents)))
 
     def _standing(
         self, documents: Sequence[Document], scores: Sequence[float | None], query: str
@@ -422,7 +418,6 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
         said, reranked = self._said(), self.reranker is not None
         read = self._read(scores)
-        documents = [without_header(document) for document in documents]
         final = read.scores
         if reranked:
             links, about = link(places_of(documents)), [titled(d) for d in documents]
@@ -451,35 +446,10 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             yield "reranker", None if self.reranker is None else self._scorer().name
 
 
-def without_header(document: Document) -> Document:
-    """The document without the header before its text; itself where there is none."""
-    header, text = take_header(document.page_content, document.metadata)
-    # The same object: most stores have no headers, and copies of 60 documents cost time.
-    if not header:
-        return document
-    metadata = {key: value for key, value in document.metadata.items() if key != HEADER_KEY}
-    return document.model_copy(update={"page_content": text, "metadata": metadata})
-
-
-def with_own_header(document: Document) -> Document:
-    """The document with a line of title and headings before its text, where its metadata have them."""
-    [text], [headed] = texts_of([document])
-    if headed == text:
-        return document
-    header = headed[: len(headed) - len(text) - 1]
-    return document.model_copy(
-        update={"page_content": headed, "metadata": {**document.metadata, HEADER_KEY: header}}
-    )
-
-
 def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
     """The documents' texts; and each with its title and headings, as far as they are known."""
-    texts, embedded = [], []
-    for document in documents:
-        header, text = take_header(document.page_content, document.metadata)
-        texts.append(text)
-        embedded.append(with_header(header or header_of(text, document.metadata), text))
-    return texts, embedded
+    texts = [document.page_content for document in documents]
+    return texts, [with_header(header_of(d.page_content, d.metadata), d.page_content) for d in documents]
 
 
 def titled(document: Document) -> Titled:

@@ -15,7 +15,6 @@ from langchain_core.tracers.schemas import Run
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.inspecting import Inspection, Passage, Record, Recorder
-from sage_core.text.outline import take_header
 from sage_langchain._messages import text_of
 from sage_langchain._runnables import query_of
 from sage_langchain.compressor import SCORE_KEY, SEARCH_SCORE_KEY
@@ -127,16 +126,14 @@ def _passages(documents: Sequence[Document]) -> list[Passage]:
     passages = []
     for document in documents:
         metadata = document.metadata
-        _, text = take_header(document.page_content, metadata)
         scores = (metadata.get(key) for key in (SCORE_KEY, SEARCH_SCORE_KEY))
         titles = (str(metadata[key]) for key in ("title", "header_path") if metadata.get(key))
         passages.append(
             Passage(
-                text,
+                document.page_content,
                 document.id or "",
                 " | ".join(dict.fromkeys(filter(None, (str(metadata.get("source") or ""), *titles)))),
                 next((float(s) for s in scores if isinstance(s, int | float)), None),
-                "" if text == document.page_content else document.page_content,
             )
         )
     return passages

@@ -35,8 +35,6 @@ from sage_langchain.compressor import (
     SCORE_KEY,
     SageCompressor,
     texts_of,
-    with_own_header,
-    without_header,
 )
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
 
@@ -66,11 +64,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
         scores: Whether the documents selected have their scores in the metadata. False for what compares
             whole documents (RAG fusion, `MultiQueryRetriever`), to which a passage with another score is
             another one. Candidates (``select=False``) always have them.
-        prepend_header: Whether the documents selected begin with a line of title and headings, and of the
-            columns where they go on with a table, as far as their metadata have them: LCEL and
-            `create_retrieval_chain` send an LLM ``page_content`` alone. ``metadata["header"]`` is that line,
-            whose tokens count; offsets are those of the text after it. Candidates (``select=False``) never
-            have it. `SageChain` tells its LLM by itself.
         k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
             ``retriever.invoke(question, k=3)``.
     """
@@ -80,7 +73,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
     scores: bool = True
-    prepend_header: bool = False
     k: int | None = Field(default=None, ge=1, strict=True)
 
     # Read by a retriever around this one.
@@ -104,7 +96,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
         words_path: Path | str | None = None,
         select: bool = True,
         scores: bool = True,
-        prepend_header: bool = False,
     ) -> Self:
         """A retriever over a vector store: candidates from vector and keyword search, as `Sage` finds them.
 
@@ -130,7 +121,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
             words_path: A file that keeps the keyword index; None for memory.
             select: False returns all candidates, reranked.
             scores: See the class.
-            prepend_header: See the class.
 
         Raises:
             InputError: For what is no vector store, or a selection beside a compressor.
@@ -179,7 +169,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
             base_compressor=base_compressor,
             k=k,
             scores=scores,
-            prepend_header=prepend_header,
         )
 
     @field_validator("base_retriever", mode="before")
@@ -310,8 +299,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         return self._shown(documents)
 
     def _shown(self, documents: Sequence[Document]) -> list[Document]:
-        shown = [*documents] if self.scores else self._without_scores(documents)
-        return [with_own_header(d) for d in shown] if self.prepend_header else shown
+        return [*documents] if self.scores else self._without_scores(documents)
 
     def _without_scores(self, documents: Sequence[Document]) -> list[Document]:
         keys, inner = {SCORE_KEY, SCALE_KEY}, self.base_retriever
@@ -353,7 +341,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
             def keep(documents: list[Document], config: RunnableConfig) -> list[Document]:
                 callbacks = config.get("callbacks")
-                return compressor.keep(documents, k=exact, callbacks=callbacks, headed=self.prepend_header)
+                return compressor.keep(documents, k=exact, callbacks=callbacks)
 
             steps.append(RunnableLambda(keep, name="sage_select"))
         return steps
@@ -374,11 +362,11 @@ def _foreign(
 
     def run(documents: list[Document], config: RunnableConfig) -> list[Document]:
         ranked = compressor.compress_documents(documents, query, config.get("callbacks"))
-        return [without_header(document) for document in ranked][:exact]
+        return [*ranked][:exact]
 
     async def arun(documents: list[Document], config: RunnableConfig) -> list[Document]:
         ranked = await compressor.acompress_documents(documents, query, config.get("callbacks"))
-        return [without_header(document) for document in ranked][:exact]
+        return [*ranked][:exact]
 
     return RunnableLambda(run, arun, name=type(compressor).__name__)
 

@@ -35,7 +35,7 @@ from sage_langchain._words import (
     readable,
     searches_words_itself,
 )
-from sage_langchain.compressor import titled, without_header
+from sage_langchain.compressor import titled
 
 logger = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
                 query,
                 hits,
                 search.index,
-                titled=lambda document: titled(without_header(document)),
+                titled=titled,
                 links=_links,
                 fetch=lambda ids: [_hit(document) for document in search.passing(ids, limits)],
                 scores=raw_scores,
@@ -255,7 +255,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         if self._search is None:
             return [{} for _ in documents]
         limits = {name: value for name, value in self._arguments(None, {}).items() if name != "k"}
-        return names_in([titled(without_header(d)) for d in documents], self._search, titled, limits)
+        return names_in([titled(d) for d in documents], self._search, titled, limits)
 
 
 def _cosine(distance: float) -> float:
@@ -269,8 +269,8 @@ def _by_order(documents: Sequence[Document]) -> Scored:
 
 
 def _hit(document: Document, raw: float | None = None) -> Hit[Document]:
-    return Hit(document, without_header(document).page_content, document.id, raw)
+    return Hit(document, document.page_content, document.id, raw)
 
 
 def _links(documents: Sequence[Document]) -> list[Links]:
-    return link(places_of([without_header(document) for document in documents]))
+    return link(places_of(documents))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.documents import Document
 from langchain_text_splitters import TextSplitter
 
-from sage_core.errors import InputError, MissingExtraError
-from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
-from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, with_header
-from sage_core.text.outline import HEADER_KEY, PATH_KEY, TITLE_KEY, Context, Outline, join_path
-from sage_core.text.spans import Span, padded
-from sage_core.text.tokens import (
-    CallableCounter,
-    TokenCounter,
-    TokenizerCounter,
-    function_name,
-)
+from sage_core.errors import InputError
+from sage_core.segmentation.limits import Size, chunk_sizes
+from sage_core.text.outline import PATH_KEY, TITLE_KEY, Outline, join_path
+from sage_core.text.spans import Span
+from sage_core.text.tokens import CallableCounter, TokenCounter, function_name
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
@@ -37,9 +30,7 @@ class SageTextSplitter(TextSplitter):
 
     Where a document has a title or headings, its chunks know them: ``metadata["title"]`` and
     ``metadata["header_path"]``, the headings above the chunk (``"/Harbor rules/Dues/"``). What LangChain's
-    header splitters have written ("Header 1", ...) goes before them. Most vector stores embed
-    ``page_content`` alone: for those, ``prepend_header=True`` puts title and headings before the text, and
-    `SageRetriever` takes them off again.
+    header splitters have written ("Header 1", ...) goes before them.
 
     Examples:
         >>> SageTextSplitter().split_text("The ferry leaves at seven. It returns at noon.")
@@ -55,13 +46,8 @@ class SageTextSplitter(TextSplitter):
             without one counts characters.
         keep_separator: Accepted for compatibility. Separators always stay where they are in the text.
         add_start_index: Write ``start_index`` (characters) into the metadata of each chunk.
-        strip_whitespace: Leave white space at the ends of a chunk out. If False, white space between two
-            chunks goes with the one before it, or the one after it, as far as ``chunk_size`` allows; what is
-            left is in chunks of its own, so that nothing is lost.
-        prepend_header: Put a line such as ``"Harbor rules > Dues"`` before the text in ``page_content``, and
-            into ``metadata["header"]``, by which `SageRetriever` and `SageCompressor` find it to take it off;
-            ``start_index`` is that of the text. Header and text together are within
-            ``chunk_size``, where that is given.
+        strip_whitespace: False is accepted, with a warning, and not used: white space between two chunks is
+            in neither.
         target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
             pieces: a number, ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250), or ``"topic"``: as
             the text has it.
@@ -82,39 +68,37 @@ class SageTextSplitter(TextSplitter):
         add_start_index: bool = False,
         strip_whitespace: bool = True,
         *,
-        prepend_header: bool = False,
         target_tokens: int | Size | None = None,
         model: str | BoundaryModel = "default",
         segmenter: Segmenter | None = None,
     ) -> None:
         from sage_core.segmentation import Segmenter
 
-        if chunk_overlap:
+        if chunk_overlap or not strip_whitespace:
             warnings.warn(
-                f"chunk_overlap={chunk_overlap} does nothing: chunks do not overlap",
+                "chunk_overlap and strip_whitespace=False do nothing: chunks do not overlap, and white space "
+                "between them is in none",
                 stacklevel=2,
             )
+        counter = _counter(chunk_size, length_function)
         chosen = {
             "target_tokens": target_tokens,
             "chunk_size": chunk_size,
             "model": None if model == "default" else model,
-            "length_function": _counter(chunk_size, length_function),
+            "length_function": counter,
         }
-        settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-        if segmenter is not None and settings:
-            others = ", ".join(settings)
-            raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
-        if hasattr(chunk_size, "embed_documents"):
-            raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
-        counts_characters = settings.get("length_function") == CHARACTERS
-        if counts_characters and target_tokens is not None:
+        given = [name for name, value in chosen.items() if value is not None]
+        if segmenter is not None and given:
+            raise InputError(
+                f"a ready segmenter decides everything: give it alone, without {', '.join(given)}"
+            )
+        if counter is CHARACTERS and target_tokens is not None:
             raise InputError(
                 "chunk_size counts characters here and target_tokens tokens: give one of them, or a "
                 "length_function that counts tokens"
             )
         if segmenter is None:
-            counter = settings.get("length_function", "bert")
-            segmenter = Segmenter(model, counter=counter, **chunk_sizes(chunk_size, target_tokens))
+            segmenter = Segmenter(model, counter=counter or "bert", **chunk_sizes(chunk_size, target_tokens))
         self._segmenter = segmenter
         super().__init__(
             chunk_size=self._segmenter.max_tokens,
@@ -122,13 +106,7 @@ class SageTextSplitter(TextSplitter):
             length_function=self._segmenter.counter.count,
             keep_separator=keep_separator,
             add_start_index=add_start_index,
-            strip_whitespace=strip_whitespace,
         )
-        self._prepend_header = prepend_header
-        # The most of a header, and of a header with its text, in the unit of the length function.
-        # MAX_HEADER_TOKENS is in tokens, the limit in the unit of the length function.
-        self._longest_header = MAX_HEADER_TOKENS * (CHARACTERS_PER_TOKEN if counts_characters else 1)
-        self._header_limit = chunk_size if prepend_header else None
 
     @property
     def segmenter(self) -> Segmenter:
@@ -142,7 +120,7 @@ class SageTextSplitter(TextSplitter):
             Ordered spans that do not overlap and together hold every character that is not white space;
             ``[]`` where there is none.
         """
-        return self._finished(_checked_text(text), self._segmenter.segment(text), self._segmenter.max_tokens)
+        return self._segmenter.segment(_checked_text(text))
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of ``text``: slices of it, in order; ``[]`` for empty text."""
@@ -168,12 +146,11 @@ class SageTextSplitter(TextSplitter):
                 f"{len(texts)} texts came with {len(metadatas)} metadatas: give one for each text"
             )
         known = metadatas or [{}] * len(texts)
-        outlines = [self._outline(text, own) for text, own in zip(texts, known, strict=True)]
-        spans_of = self._spans(texts, outlines)
+        segmented = self._segmenter.segment_many(texts)
         return [
             chunk
-            for text, own, outline, spans in zip(texts, known, outlines, spans_of, strict=True)
-            for chunk in self._chunks(text, own, outline, spans)
+            for text, own, spans in zip(texts, known, segmented, strict=True)
+            for chunk in self._chunks(text, own, spans)
         ]
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
@@ -181,102 +158,18 @@ class SageTextSplitter(TextSplitter):
         checked = [_checked_document(document) for document in documents]
         return self.create_documents([d.page_content for d in checked], [d.metadata for d in checked])
 
-    @classmethod
-    def from_tiktoken_encoder(
-        cls,
-        encoding_name: str = "gpt2",
-        model_name: str | None = None,
-        allowed_special: Literal["all"] | AbstractSet[str] | None = None,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
-        **kwargs: Any,
-    ) -> SageTextSplitter:
-        """A splitter that counts tokens with tiktoken. Unlike the base class's, it can be pickled.
-
-        Args:
-            encoding_name: Name of the encoding.
-            model_name: Name of an OpenAI model, which overrides ``encoding_name``.
-            allowed_special: Special tokens allowed in the text.
-            disallowed_special: Special tokens that raise an error when met in the text.
-            **kwargs: Passed to the class.
-
-        Raises:
-            MissingExtraError: If tiktoken is not installed.
-        """
-        length = TiktokenLength(encoding_name, model_name, allowed_special or frozenset(), disallowed_special)
-        return cls(length_function=length, **kwargs)
-
-    @classmethod
-    def from_huggingface_tokenizer(cls, tokenizer: Any, **kwargs: Any) -> SageTextSplitter:
-        """A splitter that counts the tokens of a Hugging Face tokenizer, special ones not included.
-
-        Args:
-            tokenizer: A tokenizer of `transformers`, or a bare `tokenizers.Tokenizer`.
-            **kwargs: Passed to the class.
-
-        Raises:
-            InputError: If it is neither (it is a ValueError too).
-        """
-        return cls(length_function=TokenizerCounter(tokenizer), **kwargs)
-
-    def _spans(self, texts: Sequence[str], outlines: Sequence[Outline | None]) -> list[list[Span]]:
-        """Chunk spans of every text, with room for its headers where they count."""
-        most = self._segmenter.max_tokens
-        if self._header_limit is None:
-            limits = [most] * len(texts)
-            segmented = self._segmenter.segment_many(texts)
-        else:
-            limits = [most - self._reserved(outline, most) for outline in outlines]
-            segmented = self._segmenter.segment_within(texts, limits)
-        return [self._finished(*each) for each in zip(texts, segmented, limits, strict=True)]
-
-    def _reserved(self, outline: Outline | None, most: int) -> int:
-        """What a text's chunks leave free for headers: a quarter at most, so that text is not crowded out."""
-        if outline is None:
-            return 0
-        longest = outline.longest(self._segmenter.counter, self._longest_header)
-        # 1 is the line break between header and text.
-        return min(longest + 1, most // 4) if longest else 0
-
-    def _finished(self, text: str, spans: Sequence[Span], limit: int) -> list[Span]:
-        if self._strip_whitespace:
-            return list(spans)
-        return padded(text, spans, self._segmenter.counter.count, limit)
-
-    def _outline(self, text: str, metadata: Mapping[Any, Any]) -> Outline | None:
-        """Title and headings of a text; None if there are none."""
-        return (Outline(text, metadata) or None) if text.strip() else None
-
-    def _chunks(
-        self, text: str, metadata: Mapping[Any, Any], outline: Outline | None, spans: Sequence[Span]
-    ) -> Iterator[Document]:
-        contexts = [Context()] * len(spans) if outline is None else outline.contexts(spans)
-        for span, context in zip(spans, contexts, strict=True):
+    def _chunks(self, text: str, metadata: dict[Any, Any], spans: list[Span]) -> Iterator[Document]:
+        outline = Outline(text, metadata)
+        for span, context in zip(spans, outline.contexts(spans) if spans else (), strict=True):
             # Each chunk its own: stores and loaders write into nested metadata.
             own = copy.deepcopy(dict(metadata))
             if self._add_start_index:
                 own["start_index"] = span.start
-            content = span.of(text)
-            if outline is not None:
-                if outline.found_title:
-                    own[TITLE_KEY] = outline.title
-                if context.path or outline.found_path:
-                    own[PATH_KEY] = join_path(context.path, outline.separator)
-            if self._prepend_header and (header := self._header(context.parts, content)):
-                own[HEADER_KEY] = header
-                content = with_header(header, content)
-            yield Document(page_content=content, metadata=own)
-
-    def _header(self, parts: Sequence[str], text: str) -> str:
-        """The line before a chunk's text, shortened as its own limit and ``chunk_size`` ask."""
-        count, limit = self._segmenter.counter.count, self._header_limit
-
-        def fits(some: Sequence[str]) -> bool:
-            line = SEPARATOR.join(some)
-            if count(line) > self._longest_header:
-                return False
-            return limit is None or count(with_header(line, text)) <= limit
-
-        return SEPARATOR.join(fit_parts(parts, fits))
+            if outline.found_title:
+                own[TITLE_KEY] = outline.title
+            if outline and (context.path or outline.found_path):
+                own[PATH_KEY] = join_path(context.path, outline.separator)
+            yield Document(page_content=span.of(text), metadata=own)
 
 
 def _checked_document(document: Document) -> Document:
@@ -300,44 +193,3 @@ def _counter(
     if isinstance(length_function, TokenCounter):
         return length_function
     return CallableCounter(length_function, function_name(length_function))
-
-
-class TiktokenLength:
-    """Number of tiktoken tokens of a text: a length function that can be pickled.
-
-    Args:
-        encoding_name: Name of a tiktoken encoding.
-        model_name: Name of an OpenAI model, which overrides ``encoding_name``.
-        allowed_special: Special tokens allowed in the text.
-        disallowed_special: Special tokens that raise an error when met in the text.
-
-    Raises:
-        MissingExtraError: If tiktoken is not installed.
-    """
-
-    def __init__(
-        self,
-        encoding_name: str,
-        model_name: str | None,
-        allowed_special: Literal["all"] | AbstractSet[str],
-        disallowed_special: Literal["all"] | Collection[str],
-    ) -> None:
-        try:
-            import tiktoken
-        except ImportError as error:
-            raise MissingExtraError("from_tiktoken_encoder", "tiktoken") from error
-        # An Encoding pickles as its name alone.
-        self._encoding = (
-            tiktoken.get_encoding(encoding_name)
-            if model_name is None
-            else tiktoken.encoding_for_model(model_name)
-        )
-        self._allowed = allowed_special
-        self._disallowed = disallowed_special
-        self.name = f"tiktoken:{self._encoding.name}"
-
-    def __call__(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return len(
-            self._encoding.encode(text, allowed_special=self._allowed, disallowed_special=self._disallowed)
-        )

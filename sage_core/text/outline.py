@@ -20,7 +20,6 @@ from sage_core.text.tokens import TokenCounter, get_counter
 
 TITLE_KEY = "title"
 PATH_KEY = "header_path"
-HEADER_KEY = "header"
 """A line that stands before the text, and is no part of it."""
 PATH_SEPARATOR = "/"
 
@@ -133,13 +132,13 @@ class Outline:
             for every, some, parts in zip(whole, above, inner, strict=True)
         ]
 
-    def longest(self, counter: TokenCounter, most: int = MAX_HEADER_TOKENS) -> int:
-        """Tokens of the longest header that a chunk of the text can have, ``most`` at most."""
+    def longest(self, counter: TokenCounter) -> int:
+        """Tokens of the longest header that a chunk of the text can have, `MAX_HEADER_TOKENS` at most."""
         paths = heading_paths(self._text, self._headings, [(h.start, h.end) for h in self._headings])
         inner = max(self._continuations.parts, key=lambda parts: sum(map(len, parts)), default=())
         contexts = {Context(self.title, (*self._known, *path, *inner)).parts for path in [(), *paths]}
         lines = [SEPARATOR.join(parts) for parts in contexts if parts]
-        return min(max(counter.count_many(lines), default=0), most)
+        return min(max(counter.count_many(lines), default=0), MAX_HEADER_TOKENS)
 
 
 def join_path(headings: Sequence[str], separator: str = PATH_SEPARATOR) -> str:
@@ -212,14 +211,6 @@ def title_of(metadata: Mapping[Any, Any]) -> str | None:
 def page_of(metadata: Mapping[Any, Any]) -> str:
     """The page of a text by its metadata, as the loader numbers it; empty where they say nothing."""
     return next((str(page) for key in _PAGE_KEYS if isinstance(page := metadata.get(key), int | str)), "")
-
-
-def take_header(content: str, metadata: Mapping[Any, Any]) -> tuple[str, str]:
-    """The header that was put before a chunk's text, and the text; an empty header where there is none."""
-    header = metadata.get(HEADER_KEY)
-    if isinstance(header, str) and header and content.startswith(f"{header}\n"):
-        return header, content[len(header) + 1 :]
-    return "", content
 
 
 def source_names(documents: Iterable[tuple[str | None, str]]) -> dict[str, str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sage_core.errors import InputError
@@ -37,49 +36,6 @@ def trim(text: str, span: Span) -> Span:
     if not length:
         return Span(span.start, span.start)
     return Span(span.start + left, span.start + left + length)
-
-
-def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit: int) -> list[Span]:
-    """Spans widened over the white space between them, so that the slices joined give the text.
-
-    The white space after a span goes with it as far as ``limit`` allows; the rest with the span after it.
-    What fits into neither is in spans of its own. Leading white space goes with the first span, alike.
-
-    Args:
-        text: The source.
-        spans: Ordered, disjoint spans of it, none longer than ``limit``; at least one.
-        length: Length of a piece of text, in the unit of ``limit``.
-        limit: Most of a widened span.
-    """
-
-    def reach(start: int, least: int, most: int) -> int:
-        """The farthest end from ``least`` to ``most`` with which a span from ``start`` fits."""
-        if length(text[start:most]) <= limit:
-            return most
-        ends = range(least + 1, most)
-        return least + bisect.bisect_right(ends, limit, key=lambda end: length(text[start:end]))
-
-    result: list[Span] = []
-    cursor = 0
-    for i, span in enumerate(spans):
-        start, stop = cursor, span.end
-        if length(text[start:stop]) > limit:  # not all of the space before it fits
-            starts = range(cursor + 1, span.start)
-            start = starts.start + bisect.bisect_left(
-                starts, True, key=lambda start: length(text[start:stop]) <= limit
-            )
-            while cursor < start:
-                end = max(cursor + 1, reach(cursor, cursor + 1, start))
-                result.append(Span(cursor, end))
-                cursor = end
-        following = spans[i + 1].start if i + 1 < len(spans) else len(text)
-        cursor = reach(start, stop, following) if following > stop else stop
-        result.append(Span(start, cursor))
-    while result and cursor < len(text):
-        end = max(cursor + 1, reach(cursor, cursor + 1, len(text)))
-        result.append(Span(cursor, end))
-        cursor = end
-    return result
 
 
 def check_tiling(text: str, spans: Iterable[tuple[int, int] | str]) -> list[Span]:

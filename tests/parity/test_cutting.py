@@ -5,21 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.documents import Document as LCDocument
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import MarkdownHeaderTextSplitter
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, TextNode
 
 from sage_core.segmentation import Segmenter
-from sage_core.selection import SelectionConfig
 from sage_core.text.header import MAX_HEADER_TOKENS
 from sage_core.text.outline import Outline, join_path, split_path
 from sage_core.text.tokens import get_counter
-from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter
+from sage_langchain import SageTextSplitter
 from sage_llamaindex import SageNodeParser
 from tests.core.text.test_sentences import MESSY
 from tests.fakes.models import HashModel
@@ -118,7 +114,7 @@ def test_text_and_metadata_stay_within_chunk_size(text: str, size: int, counter:
         for mode in (MetadataMode.EMBED, MetadataMode.LLM):
             assert nodes and max(count(n.get_content(mode)) for n in nodes) <= size
         assert max(COUNTER.count(n.metadata.get("header_path", "")) for n in nodes) <= 2 * MAX_HEADER_TOKENS
-    splitter = SageTextSplitter(size, length_function=count, prepend_header=True)
+    splitter = SageTextSplitter(size, length_function=count)
     assert max(count(c.page_content) for c in splitter.create_documents([text])) <= size
 
 
@@ -159,54 +155,3 @@ def test_paths_are_read_back() -> None:
         whole = (f"In{separator}out", "C", separator + "D", "C:\\", "Setup", f"a\\{separator}b", "d\\e")
         assert split_path(join_path(whole, separator)) == (separator, whole)
     assert split_path("/") == ("/", ()) and split_path("Alone") == ("/", ("Alone",))
-
-
-SEEN: list[str] = []
-
-
-class Noted(BaseDocumentCompressor):
-    """Somebody else's compressor, which notes what it reads."""
-
-    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
-        SEEN.extend(d.page_content for d in documents)
-        return [d.model_copy(update={"metadata": {**d.metadata, "relevance_score": 0.5}}) for d in documents]
-
-
-class Length:
-    """A reranker that notes what it reads."""
-
-    name, scale = "length", "unbounded"
-
-    def score(self, query: str, texts: Any) -> list[float]:
-        SEEN.extend(texts)
-        return [float(len(t)) for t in texts]
-
-
-@pytest.mark.parametrize(
-    "compressor", [SageCompressor(reranker=Length(), selection=SelectionConfig(min_k=99)), Noted()]
-)
-async def test_langchain_puts_the_header_on_and_takes_it_off(compressor: Any) -> None:
-    chunks, plain = split(GUIDE, prepend_header=True), {c.page_content for c in split(GUIDE)}
-    below = [c for c in chunks if "header" in c.metadata]
-    assert {c.metadata["header"] for c in below} == {"Island", "Island > Ferry"}
-    assert all(c.page_content.startswith(c.metadata["header"] + "\n") for c in below)
-    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-    store.add_documents(chunks)
-    retriever = SageRetriever.from_vectorstore(store, base_compressor=compressor)
-    for found in (retriever.invoke("When?"), await retriever.ainvoke("When?")):
-        assert len(found) == len(plain) and not any("header" in d.metadata for d in found)
-        for document in found:
-            assert GUIDE[document.metadata["start_index"] :].startswith(document.page_content)
-    # Headings in the metadata alone are read as well, by ours.
-    for given_ in [chunks] if isinstance(compressor, Noted) else [chunks, split(GUIDE)]:
-        SEEN.clear()
-        again = compressor.compress_documents(given_, "When?")
-        assert sorted(SEEN) == sorted(c.page_content for c in chunks)
-    assert [c.page_content for c in chunks] == [c.page_content for c in split(GUIDE, prepend_header=True)]
-    assert isinstance(compressor, Noted) or {d.page_content for d in again} == plain
-
-
-def test_a_header_that_the_text_does_not_begin_with_takes_nothing_off() -> None:
-    life = LCDocument("Island life", metadata={"header": "Island"})
-    kept = SageCompressor(reranker=Length()).compress_documents([life], "When?")
-    assert kept[0].page_content == "Island life" and kept[0].metadata["header"] == "Island"

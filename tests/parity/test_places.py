@@ -24,9 +24,8 @@ from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat
 from sage_core.feedback import FeedbackConfig
 from sage_core.segmentation import Segmenter
-from sage_core.selection import FixedK, SelectionConfig
-from sage_core.text.outline import header_of, passage_header, source_names, take_header
-from sage_core.text.tokens import get_counter
+from sage_core.selection import SelectionConfig
+from sage_core.text.outline import header_of, passage_header, source_names
 from sage_langchain import (
     MiniLMEmbeddings,
     SageCompressor,
@@ -161,33 +160,6 @@ ROWS = "\n".join(
 TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
 
 
-async def test_a_stock_chain_over_our_retriever_is_sent_the_columns() -> None:
-    store = cut_documents("table")
-    retriever = SageRetriever.from_vectorstore(
-        store, prepend_header=True, selection=SelectionConfig(max_k=1, min_k=1)
-    )
-    llm = ScriptedChat(replies=["51.00"])
-    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
-    chain = {"context": retriever | format_docs, "question": RunnablePassthrough()} | prompt | llm
-    chain.invoke("Where is Berth 31 of Farm 31?")
-    [[message]] = llm.seen
-    assert "Farm | Dues in crowns | Where" in str(message.content)
-    [sent] = await retriever.ainvoke("Where is Berth 31 of Farm 31?")
-    header, text = take_header(sent.page_content, sent.metadata)
-    assert header == "Fees > Farm | Dues in crowns | Where"
-    assert TABLE[sent.metadata["start_index"] :].startswith(text) and "Farm 31 |" in text
-    assert SageCompressor().rank([sent], "Farm 31?")[0].page_content == text  # below another of ours it goes
-    assert retriever.invoke("Farm 31?", select=False)[0].page_content in TABLE
-    # The header's tokens count.
-    count = get_counter("bert").count(sent.page_content)
-    two = SelectionConfig(min_context_tokens=0, min_k=2, rule=FixedK(2))
-    for most, documents in ((2 * count + 10, 2), (2 * get_counter("bert").count(text) + 10, 1)):
-        one = SageRetriever.from_vectorstore(
-            store, prepend_header=True, selection=two, max_context_tokens=most
-        )
-        assert len(one.invoke("Where is Berth 31 of Farm 31?")) == documents
-
-
 ITEMS = "\n".join(
     f"- Boats of rank {i}, with goods of the kind {i} for the quay of the north pier" for i in range(40)
 )
@@ -246,27 +218,22 @@ def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: Any) -> N
 
 
 @pytest.mark.parametrize("kind", CONTINUED)
-@pytest.mark.parametrize("door", ["LCEL", "create_retrieval_chain", "SageChain"])
+@pytest.mark.parametrize("door", ["LCEL", "SageChain"])
 def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
     (text, question, above), store = CONTINUED[kind], cut_documents(kind)
-    retriever = SageRetriever.from_vectorstore(store, prepend_header=door != "SageChain", selection=ONE)
+    retriever = SageRetriever.from_vectorstore(store, selection=ONE)
     llm, prompt = ScriptedChat(replies=["Seven."]), ChatPromptTemplate.from_template("{context}\n\n{input}")
     if door == "LCEL":
         chain: Any = {"context": retriever | format_docs, "input": RunnablePassthrough()} | prompt | llm
         chain.invoke(question)
-    elif door == "create_retrieval_chain":
-        chains = pytest.importorskip("langchain_classic.chains.retrieval")
-        documents = pytest.importorskip("langchain_classic.chains.combine_documents")
-        stuffed = documents.create_stuff_documents_chain(llm, prompt)
-        chains.create_retrieval_chain(retriever, stuffed).invoke({"input": question})
     else:
         create_sage_chain(llm, retriever, loop=FeedbackConfig(max_calls=1)).invoke(question)
     assert str(llm.seen[0]).count(above) == 1
     [sent] = retriever.invoke(question)
-    own = take_header(sent.page_content, sent.metadata)[1]
-    assert above not in own and text[sent.metadata["start_index"] :].startswith(own)
+    assert above not in sent.page_content
+    assert text[sent.metadata["start_index"] :].startswith(sent.page_content)
 
 
 def format_docs(documents: list[Document]) -> str:
-    """As LangChain's tutorials have it."""
-    return "\n\n".join(document.page_content for document in documents)
+    """As LangChain's tutorials have it, with the headings."""
+    return "\n\n".join(f"{d.metadata.get('header_path', '')}\n{d.page_content}" for d in documents)

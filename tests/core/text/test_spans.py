@@ -1,13 +1,11 @@
 """Spans: trimming, and the check of spans that come from other people's code."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.text.spans import Span, check_tiling, padded, trim
+from sage_core.text.spans import Span, check_tiling, trim
 
 TEXTS = st.text(alphabet=" ab\n\t\u2003é")
 
@@ -52,11 +50,3 @@ def test_any_cuts_tile_their_text(text: str, data) -> None:
 def test_spans_that_lose_or_repeat_text_are_refused(spans: list[tuple[int, int]], message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_tiling("abc def", spans)
-
-
-@given(st.text(alphabet="ab. \n", max_size=60), st.integers(1, 12))
-def test_padded_spans_give_the_text_back(text: str, limit: int) -> None:
-    spans = [Span(m.start(), m.end()) for m in re.finditer(rf"\S{{1,{limit}}}", text)]
-    widened = padded(text, spans, len, limit)
-    assert all(0 < span.end - span.start <= limit for span in widened)
-    assert "".join(span.of(text) for span in widened) == (text if spans else "")
