@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sage_eval.methods import SharedWork, make_method, method_names
+from sage_eval.methods.factory import PaperGradient
 from sage_eval.records import EvalDocument, Method
 from sage_eval.retrievers import make_index
 
@@ -19,6 +20,7 @@ from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
 from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, LLMError
 from sage_core.llm.prompting import NO_ANSWER
+from sage_core.selection import select
 from sage_core.text.tokens import get_counter
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
@@ -262,9 +264,34 @@ def test_answers_of_many_threads_are_those_of_one():
         assert [(r.answer, r.context) for r in together] == [(r.answer, r.context) for r in alone]
 
 
+@pytest.mark.parametrize("min_k", [1, 3, 7, 9])
+def test_algorithm_2_keeps_nine_of_figure_8_and_as_printed_min_k(min_k):
+    figure_8 = [
+        13.79,
+        13.58,
+        11.91,
+        11.55,
+        10.94,
+        7.815,
+        7.665,
+        5.49,
+        4.416,
+        1.304,
+        0.8,
+        0.255,
+        0.198,
+        0.093,
+        0.089,
+    ]
+    for printed, kept in ((False, 9), (True, min_k)):
+        assert len(select(figure_8, rule=PaperGradient(printed=printed), min_k=min_k).indices) == kept
+    assert len(select(figure_8, rule=PaperGradient(), min_k=10).indices) == 15  # the cliff stands above it
+
+
 def test_the_papers_settings():
     settings = offline("sage-paper").settings()
-    assert settings["selection"] == {"rule": "auto", "min_k": 7, "gradient": 0.3, "max_k": None}
+    rule = "PaperGradient(gradient=0.3, printed=False)"
+    assert settings["selection"] == {"rule": rule, "min_k": 7, "gradient": None, "max_k": None}
     assert settings["feedback"]["policy"] == "paper" and settings["feedback"]["accept_score"] == 9
     assert "strategy='threshold'" in settings["chunks"] and "threshold=0.55" in settings["chunks"]
     own = offline({"method": "sage-paper", "min_k": 3, "policy": "adaptive", "max_rounds": 2}).settings()

@@ -14,10 +14,13 @@ from sage_eval.readers import ExtractiveReader
 from sage_eval.records import EvalDocument, EvalQuestion, Piece
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS, SEALS
+from sage_app.answers import ExtractiveAnswerer
+from sage_app.models import OpenAIChat
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
+from tests.fakes.llm_server import LLMServer
 from tests.fakes.models import HashEmbedder
 
 COUNT = get_counter().count
@@ -92,6 +95,28 @@ def test_chunkers_by_name():
     assert max(len(s.of(DOCUMENT.text).split()) for s in by_words.segment_many([DOCUMENT.text])[0]) <= 12
     with pytest.raises(InputError, match="no setting 'size'"):
         make_chunker({"kind": "fixed", "size": 3})
+
+
+def test_an_llm_cuts_where_it_says_and_leaves_a_window_whole_if_it_says_nothing():
+    pytest.importorskip("openai", reason="the scripted server is spoken to by the openai client")
+    text = "We keep a grey cat. Her name is Sorrel. Anders is my neighbor. He mends clocks."
+    replies = ['{"starts": [1, 3]}', "<think>[2]</think>I would rather not."]
+    with LLMServer(lambda request: replies[0]) as running:
+        chat = OpenAIChat("cutter", base_url=running.base_url, api_key="sk-test", max_retries=0)
+        cutter = make_chunker("llm", chat)
+        (spans,) = cutter.segment_many([text])
+        assert [s.of(text) for s in spans] == [text[:39], text[40:]]
+        assert "3. Anders is my neighbor." in running.requests[0].user
+        del replies[0]
+        assert [s.of(text) for s in cutter.segment_many([text])[0]] == [text]
+        method = make_method(
+            {"method": "naive", "index": "bm25", "chunks": "llm"},
+            reader=ExtractiveAnswerer(),
+            summary_model=chat,
+        )
+        assert method.prepare([EvalDocument("cat", text)])["segment"].calls == 1
+    with pytest.raises(InputError, match="needs an LLM"):
+        make_chunker("llm")
 
 
 @given(TEXTS, st.integers(1, 60))

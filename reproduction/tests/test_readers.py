@@ -228,5 +228,6 @@ def test_algorithm_two_as_printed_keeps_min_k():
         return len(method.answer(ASKED).context)
 
     assert chosen(printed=True) == 7
+    assert chosen() > 7  # the fourteen sentences' scores fall smoothly
     with pytest.raises(InputError, match="sage-paper"):
         make_method({"method": "sage", "coin": True}, reader=ExtractiveAnswerer())

@@ -15,7 +15,7 @@ from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
 from sage_core.ranking import Reranker
 from sage_core.selection import PAPER_GRADIENT, SelectionConfig
-from sage_core.selection.rules import FixedK
+from sage_core.selection.rules import FixedK, RankedScores
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.methods.answering import Reading, digest
 from sage_eval.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
@@ -48,7 +48,8 @@ def read_selection(
 ) -> FeedbackConfig:
     """Selection and loop.
 
-    Settings: ``rule`` (``"auto"`` or ``"gradient"``), ``min_k``, ``gradient``, ``max_k``; and of the loop
+    Settings: ``rule`` (``"auto"`` or ``"gradient"``; with ``paper`` `PaperGradient` where none is given),
+    ``min_k``, ``gradient``, ``max_k``; and of the loop
     ``accept_score``, ``max_rounds``, ``policy``, ``max_calls``, ``max_llm_tokens``.
 
     Args:
@@ -69,14 +70,45 @@ def read_selection(
         return FeedbackConfig(selection=selected, **values)
     # The papers ask the reader whatever was found.
     selection: dict[str, Any] = {"empty_below": None}
-    if paper:
-        selection |= {"min_k": PAPER_MIN_K, "gradient": PAPER_GRADIENT}
     for name in ("min_k", "max_k", "gradient"):
         if name in settings:
             selection[name] = settings.raw(name)
     if "rule" in settings:
         selection["rule"] = settings.take("rule", str)
+    if paper:
+        selection = {"min_k": PAPER_MIN_K, **selection}
+        if "rule" not in selection:
+            gradient = selection.pop("gradient", PAPER_GRADIENT)
+            selection["rule"] = PaperGradient(gradient, printed=settings.take("printed", bool, False))
     return FeedbackConfig(selection=SelectionConfig(**selection), **values)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperGradient:
+    """Algorithm 2: behind the best ``min_k``, keep on while a score is close to the one before it.
+
+    ``rule="gradient"`` of `sage_core` looks for the cliff from rank 1 on. This one keeps the whole tail where
+    the one cliff stands among the best ``min_k``, as the paper's does.
+
+    Attributes:
+        gradient: The paper's g.
+        printed: Whether the test is the printed one, ``S[i] > score / g`` with a ``score`` that never
+            changes; else ``S[i] > g * S[i-1]``, which alone gives the paper's figure 8.
+    """
+
+    gradient: float = PAPER_GRADIENT
+    printed: bool = False
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """``min_k`` and those behind it that pass the test."""
+        for i in range(max(min_k, 1), len(scores.ratio)):
+            if self.printed:
+                passes = scores.raw[i] > scores.raw[max(min_k, 1) - 1] / self.gradient
+            else:
+                passes = scores.ratio[i] > self.gradient * scores.ratio[i - 1]
+            if not passes:
+                return i, f"Algorithm 2 stops at rank {i + 1}"
+        return len(scores.ratio), "Algorithm 2 finds no cliff"
 
 
 class SharedWork:
@@ -162,10 +194,10 @@ def make_method(
     - ``segmentation``: chunks of the segmenter, else of 200 tokens; ``chunks`` names others (`make_chunker`).
     - ``selection``: rerank, then select by ``rule`` (`read_selection`); else the index's best ``top_k`` (10).
     - ``feedback``: grade and try again (`read_selection`); without ``selection`` it moves ``top_k``.
-    - ``paper``: the paper's own settings: pair model at threshold 0.55, a ratio of 0.3 to the score before,
-      min_k 7, plus or minus 1, and its critic's prompt (figure 6, in our words). ``coin`` (False) keeps that
-      prompt's instruction to draw the adjustment; ``printed`` (False) takes Algorithm 2 as it is printed,
-      which keeps min_k chunks whatever their scores.
+    - ``paper``: the paper's own settings: pair model at threshold 0.55, Algorithm 2 with g = 0.3 and min_k 7
+      (`PaperGradient`), plus or minus 1, and its critic's prompt (figure 6, in our words). ``coin`` (False)
+      keeps that prompt's instruction to draw the adjustment; ``printed`` (False) takes Algorithm 2 to the
+      letter, which keeps min_k chunks of any positive scores.
     - ``with_options`` (False): search with the options of a multiple-choice question too.
     - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
     - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`ModelPool.reranker`).
@@ -193,8 +225,8 @@ def make_method(
         reader: Answers and grades.
         embedder: The embedding model where a configuration names none; all-MiniLM-L6-v2 where None.
         reranker: The reranker where a configuration names none; `HybridReranker` where None.
-        summary_model: Writes summaries for the methods that need them. Without one, sentences near the
-            centroid are quoted, which the settings say.
+        summary_model: Writes summaries, and cuts documents, for the methods that need it. Without one,
+            sentences near the centroid are quoted, which the settings say.
         counter: Counts context tokens; the bundled word-piece counter where None.
         shared: What the methods of one table share.
         cache_dir: Folder where embeddings are kept between runs.
@@ -217,7 +249,7 @@ def make_method(
         else ExtractiveSummarizer(models.embedder(), counter=counter)
     )
     name = settings.take("name", str, settings.kind)
-    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summarizer)
+    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summarizer, summary_model)
     method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
     settings.end()
     return method
@@ -233,10 +265,11 @@ class _Kit:
     models: ModelPool
     shared: SharedWork
     summarizer: Callable[[], Summarizer]
+    chat: ChatModel | None
 
     def chunks(self, default: Spec) -> ChunkSource:
         """The chunks of the configuration."""
-        return ChunkSource(make_chunker(self.settings.spec("chunks", default)), self.shared.spans)
+        return ChunkSource(make_chunker(self.settings.spec("chunks", default), self.chat), self.shared.spans)
 
     def arrangement(self, *, order: Order = "rank", budget: int | None = None) -> Arrangement:
         """How the context is put together."""
@@ -281,20 +314,15 @@ def _family(kit: _Kit) -> Method:
     segmented: Spec = "paper" if switch["paper"] else "segmenter"
     source = kit.chunks(segmented if switch["segmentation"] else "fixed")
     top_k = None if switch["selection"] else kit.top_k(_TOP_K)
-    printed, coin = settings.take("printed", bool, False), settings.take("coin", bool, False)
-    if (printed or coin) and not switch["paper"]:
+    coin = settings.take("coin", bool, False)
+    if (coin or "printed" in settings) and not switch["paper"]:
         raise InputError(f"method {settings.kind!r}: printed and coin are settings of sage-paper")
-    selection = read_selection(
-        settings,
-        top_k=PAPER_MIN_K if printed and top_k is None else top_k,
-        feedback=switch["feedback"],
-        paper=switch["paper"],
-    )
+    selection = read_selection(settings, top_k=top_k, feedback=switch["feedback"], paper=switch["paper"])
     reading = kit.reading
     about: dict[str, object] = {"method": settings.kind, **switch}
     if switch["paper"]:
         reading = replace(reading, reader=PaperCritic(reading.reader, coin=coin))
-        about |= {"printed": printed, "coin": coin, "critic": digest(PAPER_CRITIC_SYSTEM, PAPER_COIN)}
+        about |= {"coin": coin, "critic": digest(PAPER_CRITIC_SYSTEM, PAPER_COIN)}
     return RetrievalMethod(
         kit.name,
         source=source,
