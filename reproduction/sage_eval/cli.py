@@ -280,6 +280,42 @@ def make_questions(
     )
 
 
+@app.command("train-embedding")
+def train_embedding(
+    data: Annotated[str, typer.Option(help="A data set: its name, or the beginning of two files.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the matrix (safetensors).")],
+    embedder: Annotated[
+        str, typer.Option(help="all-MiniLM-L6-v2, a name or folder, or openai.", metavar="NAME")
+    ] = "sbert",
+    size: Annotated[int, typer.Option(help="Columns of the matrix.")] = 2048,
+    seed: Annotated[int, typer.Option(help="Of every random choice.")] = 0,
+) -> None:
+    """Train a matrix over an embedding model ("Custom ADA-002" of The Chronicles, section 5.1.3)."""
+    from sage_eval.datasets import load_dataset
+    from sage_eval.methods import FixedChunker
+    from sage_eval.question_maker import CHUNK_TOKENS
+    from sage_eval.retrievers.custom import train_matrix
+    from sage_eval.retrievers.factory import ModelPool
+
+    dataset = load_dataset(data)
+    texts = {document.id: document.text for document in dataset.documents}
+    chunks = {i: FixedChunker(CHUNK_TOKENS).segment_many([text])[0] for i, text in texts.items()}
+    pairs = [
+        (question.text, span.of(texts[place.document]))
+        for question in dataset.questions
+        for place in question.evidence[:1]
+        for span in chunks[place.document]
+        if span.start <= place.span.start < span.end
+    ]
+    found = train_matrix(pairs, ModelPool().embedder(embedder), output, size=size, seed=seed)
+    console().print(
+        f"{found.pairs} held-out pairs told apart: {found.before:.1%} by the embedding model, "
+        f"{found.after:.1%} with the matrix\nin an experiment: "
+        f'{{"kind": "custom", "matrix": "{output}", "base": "{embedder}"}}',
+        markup=False,
+    )
+
+
 @contextmanager
 def no_downloads(wanted: bool) -> Iterator[None]:
     """Keep the Hugging Face libraries from asking the hub within the block, where that is wanted."""

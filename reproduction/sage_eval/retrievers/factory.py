@@ -16,6 +16,7 @@ from sage_eval.records import PieceIndex
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
 from sage_eval.retrievers.cross_encoder import CrossEncoderReranker
+from sage_eval.retrievers.custom import CustomEmbedder
 from sage_eval.retrievers.dense import (
     DPR_CONTEXT_MODEL,
     DPR_QUESTION_MODEL,
@@ -23,9 +24,10 @@ from sage_eval.retrievers.dense import (
     DualEncoder,
 )
 from sage_eval.retrievers.fusion import HybridIndex, RerankedIndex
+from sage_eval.retrievers.seq2seq import Seq2SeqReranker
 from sage_eval.specs import Settings, Spec
 
-EMBEDDERS = ("sbert", "dpr", "openai")
+EMBEDDERS = ("sbert", "dpr", "openai", "custom")
 
 T = TypeVar("T")
 
@@ -66,6 +68,7 @@ class ModelPool:
         - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
         - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``.
         - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
+        - ``custom``: ``matrix`` (what ``train-embedding`` wrote), ``base`` (an embedder; the shared one).
 
         Raises:
             InputError: For an unknown setting, or a value out of range.
@@ -84,7 +87,8 @@ class ModelPool:
         """The reranker of a configuration, or the shared one.
 
         ``hybrid`` is the offline default; ``cross-encoder`` takes ``model`` (a name or folder; required) and
-        ``device``. Another string is the name of a cross-encoder.
+        ``device``; ``seq2seq`` (monoT5, mT5) these and ``words`` (["true", "false"]). Another string is the
+        name of a cross-encoder.
 
         Raises:
             InputError: For an unknown kind or setting, or a value out of range.
@@ -133,6 +137,8 @@ class ModelPool:
                 dimensions=settings.take("dimensions", int),
                 batch_size=settings.take("batch_size", int, 256),
             )
+        elif settings.kind == "custom":
+            model = CustomEmbedder(self.embedder(settings.spec("base")), settings.need("matrix", str))
         else:
             raise InputError(f"unknown embedder {settings.kind!r}: one of {', '.join(EMBEDDERS)}")
         settings.end()
@@ -146,8 +152,12 @@ class ModelPool:
         elif settings.kind == "cross-encoder":
             name = settings.need("model", str)
             reranker = CrossEncoderReranker(name, device=settings.take("device", str))
+        elif settings.kind == "seq2seq":
+            name, device = settings.need("model", str), settings.take("device", str)
+            yes, no = settings.take("words", list, ["true", "false"])
+            reranker = Seq2SeqReranker(name, words=(str(yes), str(no)), device=device)
         else:
-            raise InputError(f"unknown reranker {settings.kind!r}: one of hybrid, cross-encoder")
+            raise InputError(f"unknown reranker {settings.kind!r}: one of hybrid, cross-encoder, seq2seq")
         settings.end()
         return reranker
 
@@ -171,7 +181,8 @@ def make_index(
 
     - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``language`` (the run's: "en", "pt", ..., or "plain").
     - ``dense``: ``embedder`` (see `ModelPool.embedder`; the shared one where left out).
-    - ``sbert``, ``dpr``, ``openai``: ``dense`` with that kind of embedder, whose settings stand beside it.
+    - ``sbert``, ``dpr``, ``openai``, ``custom``: ``dense`` with that kind of embedder, whose settings stand
+      beside it.
     - ``hybrid``: ``parts`` (at least two configurations; BM25 and ``dense`` where left out), ``k`` (60),
       ``depth`` (100).
     - ``reranked``: ``first`` (a configuration; BM25 where left out), ``candidates`` (50), ``reranker`` (see
