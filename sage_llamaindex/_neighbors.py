@@ -25,32 +25,39 @@ def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
     by_place = link(places_of(nodes))
     # What the parser linked is surer than offsets, which parsers with windows make overlap.
     return [
-        a if a != Links() or _linked(node) else b for node, a, b in zip(nodes, by_id, by_place, strict=True)
+        b if a == Links() and node.relationships.keys().isdisjoint((_BEFORE, _AFTER)) else a
+        for node, a, b in zip(nodes, by_id, by_place, strict=True)
     ]
 
 
 def places_of(nodes: Sequence[BaseNode]) -> list[Place | None]:
     """Where each node stands in its document, if that is proven; see `proven_places`.
 
-    Offsets of a node whose text was replaced, or that is cut from another node, count in something else than
-    the document. So do those of a second parser: its nodes have a node before them, and none behind.
+    A list is of one parser. So if one node shows that offsets count in something else than the document,
+    those of all do: its text was replaced, it is cut from another node, stands beside one of another kind,
+    or begins the document behind another. A second parser's nodes have one before them, and none behind.
     """
-    with_next = {node.ref_doc_id for node in nodes if _related(node, _AFTER)}
     ends = Counter(n.ref_doc_id for n in nodes if _related(n, _BEFORE) and not _related(n, _AFTER))
+    if max(ends.values(), default=0) > 1 or not all(map(_in_document, nodes)):
+        return [None] * len(nodes)
+    # One end may be the document's last node, if a node with another behind it is there too.
+    with_next = {node.ref_doc_id for node in nodes if _related(node, _AFTER)}
+    frames = [n.ref_doc_id if ends[n.ref_doc_id] <= (n.ref_doc_id in with_next) else None for n in nodes]
+    starts = [getattr(node, "start_char_idx", None) for node in nodes]
     texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
-    starts: list[int | None] = []
-    for node, text in zip(nodes, texts, strict=True):
-        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-        exact = start is not None and end is not None and end - start == len(text)
-        torn = NodeRelationship.PARENT in node.relationships or NodeRelationship.CHILD in node.relationships
-        # The last node of a document is the only one without another behind it.
-        one_parser = ends[node.ref_doc_id] <= (node.ref_doc_id in with_next)
-        starts.append(start if exact and not torn and one_parser else None)
-    return proven_places([node.ref_doc_id for node in nodes], starts, texts)
+    return proven_places(frames, starts, texts)
 
 
-def _linked(node: BaseNode) -> bool:
-    return _BEFORE in node.relationships or _AFTER in node.relationships
+def _in_document(node: BaseNode) -> bool:
+    """Whether a node's offsets, if it has any, may count in its document."""
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    if start is None or end is None:
+        return True
+    torn = NodeRelationship.PARENT in node.relationships or NodeRelationship.CHILD in node.relationships
+    beside = [node.relationships.get(side) for side in (_BEFORE, _AFTER)]
+    mixed = any(isinstance(n, RelatedNodeInfo) and n.node_type not in (None, node.get_type()) for n in beside)
+    exact = end - start == len(node.get_content(metadata_mode=MetadataMode.NONE))
+    return exact and not (torn or mixed or (start == 0 and beside[0]))
 
 
 def _related(node: BaseNode, side: NodeRelationship) -> str | None:

@@ -20,7 +20,7 @@ WEIGHT = 0.3
 """How much a neighbor's score counts, beside 1 for the chunk's own."""
 
 # Characters between two chunks that are still neighbors: blank lines, not a paragraph.
-_LONGEST_GAP = 16
+LONGEST_GAP = 16
 
 
 class Links(NamedTuple):
@@ -35,7 +35,7 @@ class Links(NamedTuple):
     next: int | None = None
 
 
-def link(places: Sequence[Place | None], *, longest_gap: int = _LONGEST_GAP) -> list[Links]:
+def link(places: Sequence[Place | None], *, longest_gap: int = LONGEST_GAP) -> list[Links]:
     """Find the neighbors of every candidate among the others.
 
     Two candidates are neighbors where one follows the other in its document with at most ``longest_gap``

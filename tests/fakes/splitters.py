@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -34,6 +35,7 @@ from llama_index.core.postprocessor import MetadataReplacementPostProcessor
 from llama_index.core.schema import MetadataMode, NodeWithScore
 
 from sage_core.passages import Place
+from sage_core.ranking.neighbors import LONGEST_GAP
 from sage_langchain._passages import places_of as places_of_documents
 from sage_llamaindex._neighbors import places_of as places_of_nodes
 
@@ -167,8 +169,8 @@ DOCUMENTS: dict[str, Callable[[], list[Piece]]] = {
 
 
 class Shares(NamedTuple):
-    """Of a splitter: pieces; of these with offsets that give their text; believed; of the believed false; false
-    where a search gives eight of the pieces, of as many believed there."""
+    """Of a splitter: pieces; of these with offsets that give their text; believed; of the believed false, or said
+    to stand beside one of another text; false where a search gives eight of the pieces, of as many believed."""
 
     pieces: int
     exact: int
@@ -185,15 +187,11 @@ def shares(pieces: Sequence[Piece], draws: int = 200) -> Shares:
 
     def judged(some: Sequence[Piece]) -> tuple[int, int]:
         places: list[Place | None] = places_of([piece.item for piece in some])
-        frames: dict[Any, set[str]] = {}
-        for piece, place in zip(some, places, strict=True):
-            if place is not None:
-                frames.setdefault(place.document, set()).add(piece.whole)
         told = [(piece, place) for piece, place in zip(some, places, strict=True) if place is not None]
-        false = sum(
-            piece.whole[place.start : place.end] != piece.text or len(frames[place.document]) > 1
-            for piece, place in told
-        )
+        false = sum(piece.whole[place.start : place.end] != piece.text for piece, place in told)
+        for (a, before), (b, after) in combinations(told, 2):
+            near = max(before.start, after.start) <= min(before.end, after.end) + LONGEST_GAP
+            false += before.document == after.document and near and a.whole != b.whole
         return len(told), false
 
     def start(item: Any) -> Any:
