@@ -12,7 +12,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_core.text.links import document_names
-from sage_core.word_index.search import Limits, WordSource, cosines, distances, paged_versions, text_versions
+from sage_core.word_index.search import ChromaCollection, Limits, WordSource, cosines, text_versions
 from sage_core.word_index.words import Entry
 from sage_langchain._private import chroma_collection, docstore_of
 from sage_langchain.compressor import texts_of, titled
@@ -43,8 +43,8 @@ class ReadableStore(WordSource[Document]):
         """Which of these documents a search with these arguments may return."""
         return _passing(self.chunks(ids), limits.get("filter"))
 
-    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
-        """The store's search by a vector, with its raw scores; None if it has none."""
+    def near(self, vector: list[float], k: int, limits: Limits) -> Scored:
+        """The store's search by a vector, with its raw scores."""
         return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
@@ -96,16 +96,12 @@ class Docstore(ReadableStore):
         return [d if d.id == key else d.model_copy(update={"id": key}) for key, d in some.items()]
 
 
-class Chroma(ReadableStore):
-    """A Chroma collection, which keeps the texts of its documents."""
+class Chroma(ChromaCollection, ReadableStore):
+    """LangChain's store over a Chroma collection."""
 
-    name = "Chroma collection"
-
-    def state(self) -> object:
-        return chroma_collection(self._store).count()
-
-    def versions(self) -> Mapping[str, str]:
-        return paged_versions(self._store.get, chroma_collection(self._store).count())
+    @property
+    def collection(self) -> Any:
+        return chroma_collection(self._store)
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         if not ids:
@@ -118,11 +114,11 @@ class Chroma(ReadableStore):
         where = {"where": limits.get("filter"), "where_document": limits.get("where_document")}
         return set(self._store.get(ids=list(ids), include=[], **where)["ids"])
 
-    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
+    def near(self, vector: list[float], k: int, limits: Limits) -> Scored:
         return plain(self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        return distances(chroma_collection(self._store), vector, ids)
+        return self.distances(vector, ids)
 
 
 class GivenDocuments(ReadableStore):
@@ -155,9 +151,6 @@ class GivenDocuments(ReadableStore):
         if self._in_memory and callable(passes):
             return {str(d.id) for d in self.chunks(ids) if passes(d)}
         return _passing(self.chunks(ids), passes)
-
-    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
-        return None
 
 
 def readable(store: VectorStore) -> ReadableStore | None:

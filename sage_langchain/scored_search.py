@@ -193,13 +193,12 @@ class CandidateSearch(ScoredVectorStoreRetriever):
 
     def _searching(self, query: str, arguments: dict[str, Any]) -> Steps[list[Document]]:
         n, limits = arguments["k"], {name: value for name, value in arguments.items() if name != "k"}
-        vector, near = None, None
         if self._store is not None and (model := self.vectorstore.embeddings) is not None:
             # Once, for both: the search, and the scores of what only words found.
             vector = yield from Call(model.embed_query, model.aembed_query, query)
             near = yield from Compute(self._store.near, vector, n + RUNNERS_UP, limits)
-        if near is None:
-            near = yield from self._found(query, {**limits, "k": n + RUNNERS_UP})
+        else:
+            vector, near = None, (yield from self._found(query, {**limits, "k": n + RUNNERS_UP}))
         return (yield from Compute(self._candidates, query, vector, near, n, limits))
 
     def _candidates(

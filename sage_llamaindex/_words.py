@@ -21,7 +21,7 @@ from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
-from sage_core.word_index.search import Limits, WordSource, cosines, distances, paged_versions
+from sage_core.word_index.search import ChromaCollection, Limits, WordSource, cosines
 from sage_core.word_index.words import Entry
 from sage_llamaindex._neighbors import titled
 
@@ -107,19 +107,11 @@ class DocstoreNodes(_Nodes):
         return [by_id[i] for i in ids if i in by_id]
 
 
-class ChromaNodes(_Nodes):
-    """The nodes of a Chroma collection, which keeps their texts."""
-
-    name = "Chroma collection"
+class ChromaNodes(ChromaCollection, _Nodes):
+    """The nodes of a Chroma collection."""
 
     def __init__(self, vector_store: Any) -> None:
-        self._store = vector_store
-
-    def state(self) -> object:
-        return self._store.client.count()
-
-    def versions(self) -> Mapping[str, str]:
-        return paged_versions(self._store.client.get, self._store.client.count())
+        self._store, self.collection = vector_store, vector_store.client
 
     def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
         nodes = {node.node_id: node for node in self._store.get_nodes(list(ids))} if ids else {}
@@ -164,10 +156,9 @@ def source_of(index: Any) -> WordSource[BaseNode] | None:
 def sparse_mode(vector_store: Any) -> VectorStoreQueryMode | None:
     """The mode in which the vector store keyword searches alone; None if it does not."""
     # Qdrant's and Milvus' name; Postgres'.
-    for setting in ("enable_hybrid", "enable_sparse", "hybrid_search"):
-        if getattr(vector_store, setting, False) is True:
-            return VectorStoreQueryMode.SPARSE
-    return None
+    settings = ("enable_hybrid", "enable_sparse", "hybrid_search")
+    on = any(getattr(vector_store, setting, False) is True for setting in settings)
+    return VectorStoreQueryMode.SPARSE if on else None
 
 
 def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[str, float]:
@@ -179,7 +170,7 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
         return {}
     store: Any = index.vector_store
     if is_a(store, "ChromaVectorStore"):
-        return {i: math.exp(-d) for i, d in distances(store.client, bundle.embedding, ids).items()}
+        return {i: math.exp(-d) for i, d in ChromaNodes(store).distances(bundle.embedding, ids).items()}
     if isinstance(store, SimpleVectorStore):  # its own search walks all nodes for each filter
         vectors = store.data.embedding_dict
         return cosines({i: vectors[i] for i in ids if i in vectors}, bundle.embedding)
@@ -201,8 +192,6 @@ def _filter(lookup: Callable[[str], Mapping[str, Any]], filters: MetadataFilters
         else build_metadata_filter_fn(lookup, MetadataFilters(filters=[part]))
         for part in filters.filters
     ]
-    if filters.condition == FilterCondition.OR:
-        return lambda node_id: any(part(node_id) for part in parts)
-    if filters.condition == FilterCondition.NOT:
-        return lambda node_id: not any(part(node_id) for part in parts)
-    return lambda node_id: all(part(node_id) for part in parts)
+    some, none = filters.condition == FilterCondition.OR, filters.condition == FilterCondition.NOT
+    decide = any if some or none else all
+    return lambda node_id: decide(part(node_id) for part in parts) is not none

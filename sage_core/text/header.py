@@ -90,6 +90,9 @@ def fit_parts(parts: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tu
 
 def fitted_header(parts: Sequence[str], room: int, counter: TokenCounter) -> str:
     """A header of as many of these parts as fit in ``room`` tokens."""
+    line = SEPARATOR.join(parts)
+    if len(line) <= room and line.isascii():  # no token is shorter than a character
+        return line
     if room < 1:
         return ""
     return SEPARATOR.join(fit_parts(parts, lambda some: counter.count(SEPARATOR.join(some)) <= room))

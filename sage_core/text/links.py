@@ -111,7 +111,7 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
         names.append(path.name)
         if _CODE_STYLE.fullmatch(path.stem) or (not title and " " in path.stem):
             names.append(path.stem)
-    return tuple(key for key in dict.fromkeys(map(name_key, names)) if key)
+    return tuple(key for key in dict.fromkeys(map(name_key, dict.fromkeys(names))) if key)
 
 
 def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]:

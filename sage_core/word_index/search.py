@@ -27,10 +27,8 @@ FEW = 500
 class WordSource(Protocol[T_co]):
     """Chunks of type ``T`` that can be read one by one."""
 
-    @property
-    def name(self) -> str:
-        """What users are told is searched."""
-        ...
+    name: str
+    """What users are told is searched."""
 
     def state(self) -> object:
         """Changes if a chunk is added or deleted, as far as the store tells without listing all."""
@@ -113,20 +111,6 @@ def text_versions(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def paged_versions(get: Callable[..., Mapping[str, Any]], total: int) -> dict[str, str]:
-    """Versions of ``total`` texts that are read as from a Chroma collection, page by page.
-
-    To read the texts of many takes seconds: their ids alone are listed, so that one which is replaced under
-    its id counts as the old one.
-    """
-    found: dict[str, str] = {}
-    for begin in range(0, total, PAGE):
-        page = get(include=["documents"] if total <= FEW else [], limit=PAGE, offset=begin)
-        texts = page["documents"] or [""] * len(page["ids"])
-        found |= zip(page["ids"], (text or "" for text in texts), strict=True)
-    return text_versions(found)
-
-
 def cosines(rows: Mapping[str, Any], vector: Any) -> dict[str, float]:
     """Of a vector and each of these; 0 of one without a length, which has no direction."""
     if not rows:
@@ -139,15 +123,41 @@ def cosines(rows: Mapping[str, Any], vector: Any) -> dict[str, float]:
     return dict(zip(rows, found.tolist(), strict=True))
 
 
-def distances(collection: Any, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
-    """Distances of a vector and chunks of a Chroma collection, by its own formula; without what is gone."""
-    if not ids:
-        return {}
-    # Its search within ids takes longer the larger the collection is, and refuses ids that it lacks.
-    found, settings = collection.get(ids=list(ids), include=["embeddings"]), collection.configuration_json
-    rows = dict(zip(found["ids"], np.asarray(found["embeddings"], dtype=np.float64), strict=True))
-    space = (settings.get("hnsw") or settings["spann"])["space"]
-    if space == "cosine":
-        return {key: 1 - value for key, value in cosines(rows, vector).items()}
-    square = space == "l2"
-    return {k: float(((r - vector) ** 2).sum() if square else 1 - r @ vector) for k, r in rows.items()}
+class ChromaCollection:
+    """A collection of Chroma's, which keeps the texts of its chunks."""
+
+    name = "Chroma collection"
+    collection: Any
+
+    def state(self) -> object:
+        """How many chunks there are, and the last one: among many, to look for that takes long."""
+        n = self.collection.count()
+        return n, self.collection.get(include=[], limit=1, offset=n - 1)["ids"] if 0 < n <= PAGE else None
+
+    def versions(self) -> Mapping[str, str]:
+        """By id, what changes with a chunk's text.
+
+        To read the texts of many takes seconds: their ids alone are listed, so that one which is replaced
+        under its id counts as the old one.
+        """
+        found: dict[str, str] = {}
+        for begin in range(0, total := self.collection.count(), PAGE):
+            include = ["documents"] if total <= FEW else []
+            page = self.collection.get(include=include, limit=PAGE, offset=begin)
+            texts = page["documents"] or [""] * len(page["ids"])
+            found |= zip(page["ids"], (text or "" for text in texts), strict=True)
+        return text_versions(found)
+
+    def distances(self, vector: Sequence[float], ids: Sequence[str]) -> dict[str, float]:
+        """Distances of a vector and these chunks, by its own formula; without what is gone."""
+        if not ids:
+            return {}
+        # Its search within ids takes longer the larger the collection is, and refuses ids that it lacks.
+        found = self.collection.get(ids=list(ids), include=["embeddings"])
+        settings = self.collection.configuration_json
+        rows = dict(zip(found["ids"], np.asarray(found["embeddings"], dtype=np.float64), strict=True))
+        space = (settings.get("hnsw") or settings["spann"])["space"]
+        if space == "cosine":
+            return {key: 1 - value for key, value in cosines(rows, vector).items()}
+        square = space == "l2"
+        return {k: float(((r - vector) ** 2).sum() if square else 1 - r @ vector) for k, r in rows.items()}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from sage_core.errors import StoreError
 from sage_core.text.keywords import index_terms, indexed
-from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
+from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, listed, term_counts
 
 # English endings are cut off. Marks are parts of words: without vowel signs Hindi is other words.
 _TOKENIZER = "tokenize = \"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\""
@@ -138,6 +138,10 @@ class WordIndex(NameTables):
             )
             for table in (_BARE_TABLE, *NAME_TABLES):
                 connection.execute(table)
+            # A page is written at once, and what was written is not written again to be in order.
+            connection.execute(
+                "INSERT INTO words (words, rank) VALUES ('automerge', 0), ('hashsize', 1 << 26)"
+            )
             connection.execute(f"PRAGMA user_version = {WORDS_VERSION}")
 
     def update(
@@ -199,10 +203,14 @@ class WordIndex(NameTables):
             if entry.document is not None:
                 names.setdefault(entry.document, {}).update(dict.fromkeys(entry.names))
         with _transaction(self._connection):
-            documents = {document: self._document(document, keys) for document, keys in names.items()}
-            first = self._next_row()
+            write, first = self._connection.executemany, self._next_row()
+            write("INSERT OR IGNORE INTO documents (source) VALUES (?)", [(document,) for document in names])
+            stored = f"SELECT source, key FROM documents WHERE source IN {LISTED}"
+            documents = dict(self._connection.execute(stored, listed(names)))
+            pairs = [(name, documents[d]) for d, own in names.items() for name in own]
+            write("INSERT OR IGNORE INTO names VALUES (?, ?)", pairs)
             # Another process may have added some to the same file.
-            self._connection.executemany(
+            write(
                 "INSERT OR REPLACE INTO entries (row, id, version, document) VALUES (?, ?, ?, ?)",
                 [
                     (first + i, e.id, versions[e.id], None if e.document is None else documents[e.document])
@@ -224,20 +232,11 @@ class WordIndex(NameTables):
         with self._lock:
             self._own()
             ids = self._ids(rows_with_terms(self._connection, index_terms(question), len(self)))
-            if allowed is None:
-                return list(islice(ids, n))
             results: list[str] = []
             while len(results) < n and (some := list(islice(ids, _FILTERED))):
-                passing = allowed(some)
+                passing = some if allowed is None else allowed(some)
                 results += [key for key in some if key in passing]
             return results[:n]
-
-    def _document(self, document: str, names: Collection[str]) -> int:
-        """The number of a document, which gets these names."""
-        self._connection.execute("INSERT OR IGNORE INTO documents (source) VALUES (?)", (document,))
-        [(key,)] = self._connection.execute("SELECT key FROM documents WHERE source = ?", (document,))
-        insert_names(self._connection, key, names)
-        return int(key)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

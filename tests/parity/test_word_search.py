@@ -95,16 +95,33 @@ def test_the_question_is_embedded_once(store: Any, awaited: bool) -> None:
     assert store.model.questions == 1
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("store", ["index over Chroma", "Chroma, cosine"], indirect=True)
-def test_a_collection_of_more_than_sqlite_takes_in_one_call(store: Any) -> None:
+def test_in_a_larger_collection_a_text_for_another_is_seen(store: Any) -> None:
+    question = "the green pump of the ferry, and QZ-9"
+    fill(store, 600)
+    retriever = store.retriever(candidates=3, select=False, reranker=None)
+    store.found(retriever, question)
+    store.remove("7.md")
+    store.add(Passage("Valve QZ-9 is red.", "k0"), "new")
+    assert "Valve QZ-9 is red." in store.found(retriever, question)
+
+
+def fill(store: Any, n: int) -> None:
+    """Add ``n`` texts at one place, far from the others."""
     nodes = isinstance(store, Nodes)
     collection = store.index.vector_store.client if nodes else store.store._collection
     embed = store.model.get_query_embedding if nodes else store.model.embed_query
     vector = embed("mill")
-    for begin in range(0, 33_000, 3_000):
-        ids = [f"more{i}" for i in range(begin, begin + 3_000)]
-        collection.add(ids, [vector] * 3_000, [{"title": "k0"}] * 3_000, [f"Mill {key}." for key in ids])
+    for begin in range(0, n, 3_000):
+        ids = [f"more{i}" for i in range(begin, min(n, begin + 3_000))]
+        vectors, about = [vector] * len(ids), [{"title": "k0"}] * len(ids)
+        collection.add(ids, vectors, about, [f"Mill {key}." for key in ids])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("store", ["index over Chroma", "Chroma, cosine"], indirect=True)
+def test_a_collection_of_more_than_sqlite_takes_in_one_call(store: Any) -> None:
+    fill(store, 33_000)
     assert PART in candidates(store)
     assert "Mill more32999." in candidates(store, "the green pump, and more32999")
 
