@@ -49,12 +49,12 @@ GRADE_FORM = '{"reason": "", "passage": 1, "score": '
 STOCK, ONCE = "stock engine", "one round"
 ROWS: dict[str, dict[str, Any] | None] = {
     STOCK: None,
-    ONCE: {"feedback": "off"},
+    ONCE: {"critic": "off"},
     "critic auto": {"critic": "auto"},
     "critic llm": {},
 }
 BESIDES: dict[str, dict[str, dict[str, Any]]] = {
-    "unanswerable": {"one round, empty_below=None": {"feedback": "off"}},
+    "unanswerable": {"one round, empty_below=None": {"critic": "off"}},
 }
 """Rows of one set only."""
 

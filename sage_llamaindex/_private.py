@@ -79,7 +79,7 @@ def callback_manager_of(index: BaseIndex[Any]) -> CallbackManager:
 
 
 def llm_of(part: Any) -> Any:
-    """The LLM of a synthesizer or an evaluator; None if it has none."""
+    """The LLM of a synthesizer; None if it has none."""
     return getattr(part, "_llm", None)
 
 

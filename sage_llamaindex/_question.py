@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llama_index.core.base.response.schema import (
-    RESPONSE_TYPE,
-    AsyncStreamingResponse,
-    PydanticResponse,
-    StreamingResponse,
-)
+from llama_index.core.base.response.schema import RESPONSE_TYPE, PydanticResponse
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import Accumulate, BaseSynthesizer, Generation, Refine
@@ -22,34 +16,18 @@ from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
-from sage_core.errors import InputError, LLMError
-from sage_core.feedback import (
-    DEFAULT_FEEDBACK,
-    FeedbackConfig,
-    FeedbackLoop,
-    FeedbackResult,
-    Verdict,
-)
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.llm.prompting import phrases_for
-from sage_core.llm.reasoning import aanswer_pieces, answer_pieces, without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
 from sage_core.verify import Source
-from sage_llamaindex._critic import Case, Critic, Graded
+from sage_llamaindex._critic import Critic
 from sage_llamaindex._passages import as_read, named_once
 from sage_llamaindex._private import llm_of
-from sage_llamaindex._streams import (
-    AsyncTokenReplay,
-    TokenReplay,
-    adrained,
-    answer_only,
-    drained,
-    plain_response,
-    with_text,
-)
+from sage_llamaindex._streams import adrained, answer_only, drained, with_text
 from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
 
@@ -70,15 +48,13 @@ class Parts:
         sage: Ranks the candidates and has the settings of the selection.
         after: Postprocessors applied to every selection.
         synthesizer: Answers.
-        critic: Grades.
-        grade_last: Only grade the one answer, after it has been streamed.
+        critic: Grades; None if no answer is graded.
     """
 
     sage: SageNodePostprocessor
     after: Sequence[BaseNodePostprocessor]
     synthesizer: BaseSynthesizer
-    critic: Critic
-    grade_last: bool
+    critic: Critic | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +79,7 @@ class SageQuestion(Question[NodeWithScore]):
         config: The loop's settings.
     """
 
-    # What is raised by us, or by the user's handlers while an answer is made, ends the question.
-    failures = (LLMError,)
-
-    def __init__(
-        self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig = DEFAULT_FEEDBACK
-    ) -> None:
+    def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig) -> None:
         super().__init__(bundle.query_str, config, ranking.nodes)
         self._bundle = bundle
         self._ranking = ranking
@@ -118,25 +89,15 @@ class SageQuestion(Question[NodeWithScore]):
         self._attempts: list[Attempt] = []
         self._round = 0
 
-    def run_once(self) -> Steps[RESPONSE_TYPE]:
-        """Answer from the rule's selection, without a grade."""
-        nodes = self._parts.sage.cut(self._ranking)
-        if not nodes and self.candidates:
-            return with_text((yield from self._synthesis([])), phrases_for(self.text).no_answer)
-        nodes = yield from self._finishing(nodes)
-        response = answer_only((yield from self._synthesis(nodes)))
-        if isinstance(response, StreamingResponse):
-            # The caller may read a stream twice: to show it, and in `marks_of`.
-            response.response_gen = TokenReplay(response.response_gen)
-        elif isinstance(response, AsyncStreamingResponse):
-            response.response_gen = AsyncTokenReplay(response.response_gen)
-        return response
-
-    def run(self, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
+    def run(self) -> Steps[RESPONSE_TYPE]:
         """Answer, grade, and try other selections; the response with the best grade."""
+        if self._parts.critic is None:
+            nodes = self._parts.sage.cut(self._ranking)
+            if not nodes and self.candidates:
+                return with_text((yield from self._synthesis([])), phrases_for(self.text).no_answer)
+            nodes = yield from self._finishing(nodes)
+            return answer_only((yield from self._synthesis(nodes)))
         loop = yield from Compute(self._loop)
-        if self._parts.grade_last:
-            return (yield from self._streaming(loop, awaited))
         result = yield from self.rounds(loop)
         return (yield from self.finish(result))
 
@@ -198,25 +159,20 @@ class SageQuestion(Question[NodeWithScore]):
         return selection.to_dict()
 
     @dispatcher.span
-    def answer(self, round_number: int, nodes: list[NodeWithScore]) -> tuple[str, TokenUsage | None]:
+    def answer(self, round_number: int, nodes: list[NodeWithScore]) -> Answered:
         """A round's answer from these nodes, and what it took."""
         return drive(self._answering(nodes))
 
     @dispatcher.span
-    async def aanswer(
-        self,
-        round_number: int,
-        nodes: list[NodeWithScore],
-    ) -> tuple[str, TokenUsage | None]:
+    async def aanswer(self, round_number: int, nodes: list[NodeWithScore]) -> Answered:
         """`answer` as a coroutine."""
         return await adrive(self._answering(nodes))
 
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
-        with service_errors(bool(self._attempts)):
-            nodes = yield from self._finishing(nodes)
-            response = yield from self._synthesis(nodes)
-            # Read to the end before it is graded: only the best round is shown.
-            text, response = yield from Call(drained, adrained, response)
+        nodes = yield from self._finishing(nodes)
+        response = yield from self._synthesis(nodes)
+        # Read to the end before it is graded: only the best round is shown.
+        text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
         return text, self._spent(nodes, text)
 
@@ -244,54 +200,22 @@ class SageQuestion(Question[NodeWithScore]):
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         # Through a method of its own, whose span shows the grade in traces.
-        return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer, selection))
+        return (yield from Call(self.critic, self.acritic, self._round, answer, selection))
 
     @dispatcher.span
-    def critic(self, round_number: int, answer: str, selection: Selection) -> Graded:
+    def critic(self, round_number: int, answer: str, selection: Selection) -> Judged:
         """The grade of a round's answer, and what it took."""
         return drive(self._grading(answer, selection))
 
     @dispatcher.span
-    async def acritic(self, round_number: int, answer: str, selection: Selection) -> Graded:
+    async def acritic(self, round_number: int, answer: str, selection: Selection) -> Judged:
         """`critic` as a coroutine."""
         return await adrive(self._grading(answer, selection))
 
     def _grading(self, answer: str, selection: Selection) -> Steps[Judged]:
-        response = plain_response(self._attempts[-1].response, answer)
-        case = Case(self.text, self.passages(selection), answer, response)
-        critic = self._parts.critic
-        try:
-            verdict, usage = yield from Call(critic.judge, critic.ajudge, case)
-        except Exception as error:  # the answer is not lost, whatever breaks the grade
-            # An evaluator is somebody else's code: it may raise anything on a reply it does not expect.
-            verdict, usage = failed_grade(error), None
-        usage = usage or critic.estimated(case, verdict.raw)
+        assert self._parts.critic is not None  # else nothing is graded
+        verdict, usage = yield from self._parts.critic.grading(self.text, self.passages(selection), answer)
         return (yield from self.reviewed(verdict, selection, answer)), usage
-
-    # Graded after streaming
-
-    def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-        response = yield from self._synthesis(nodes)
-
-        written: list[str] = []
-
-        def grading(text: str) -> Steps[None]:
-            text = without_reasoning(text)
-            self._attempts.append(Attempt(nodes, text, response))
-            result = yield from self.round_of(text, self._spent(nodes, text), loop)
-            self._noted(response, result)
-
-        if isinstance(response, AsyncStreamingResponse):
-            tokens = aanswer_pieces(response.response_gen, written)
-            response.response_gen = AsyncTokenReplay(tokens, lambda _: adrive(grading("".join(written))))
-        # Whoever reads a plain stream cannot await its grade: an async engine grades it before it returns.
-        elif isinstance(response, StreamingResponse) and not awaited:
-            pieces = answer_pieces(response.response_gen, written)
-            response.response_gen = TokenReplay(pieces, lambda _: drive(grading("".join(written))))
-        else:
-            yield from grading(drained(response)[0])
-        return response
 
     # The trace
 
@@ -329,54 +253,3 @@ def summary(result: FeedbackResult) -> dict[str, Any]:
         "llm_calls": result.usage.calls,
         "tokens": result.usage.total,
     }
-
-
-@contextmanager
-def service_errors(answered: bool) -> Iterator[None]:
-    """Let the core see failures of an LLM service, which it can live with once there is an answer.
-
-    Args:
-        answered: Whether there is one. Without one the error is left as it is, for the caller.
-    """
-    try:
-        yield
-    except Exception as error:  # any: `as_llm_error` tells which are of a service, the rest is raised again
-        known = as_llm_error(error) if answered else None
-        if known is None or known is error:
-            raise
-        raise known from error
-
-
-def as_llm_error(error: Exception) -> LLMError | None:
-    """An LLM service's failure as the core's error; None if the error is ours or the user's to see.
-
-    Client libraries have exceptions of their own, with no base in common. A built-in exception is not taken
-    for one, but for the operating system's; nor is a ValueError, by which token budgets stop a run.
-    """
-    if isinstance(error, LLMError):
-        return error
-    # What programming errors raise; a client library that subclasses these hides its failures.
-    ours = (ValueError, TypeError, LookupError, AttributeError, AssertionError, ImportError)
-    if isinstance(error, OSError) or (type(error).__module__ != "builtins" and not isinstance(error, ours)):
-        return LLMError(f"{type(error).__name__}: {error}", retryable=True)
-    return None
-
-
-def failed_grade(error: Exception) -> Verdict:
-    """What an exception while grading amounts to: an unreadable grade, for there is an answer to keep.
-
-    Evaluators read replies with code of their own, which may fail in any way on a reply they do not expect.
-
-    Raises:
-        InputError: As it is: a setting is wrong.
-        LLMError: For the failure of a service.
-    """
-    if isinstance(error, InputError):
-        raise error
-    service = as_llm_error(error)
-    if service is not None:
-        raise service from error
-    reason = f"{type(error).__name__}: {error}"
-    logger.warning("the critic failed, the answer is kept: %s", reason)
-    logger.debug("where the critic failed", exc_info=error)
-    return Verdict(None, reason=reason)

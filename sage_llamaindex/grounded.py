@@ -30,7 +30,7 @@ from sage_core.verify import (
     shared_judge,
 )
 from sage_core.verify.passages import passages_of
-from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, answer_only
+from sage_llamaindex._streams import answer_only
 
 _VERDICT, _ASKED = "_sage_verdict", "_sage_asked"
 """Attributes of a response: its verdict, and what finds it once a stream has been read."""
@@ -140,28 +140,16 @@ class SageGroundedEngine(BaseQueryEngine):
                 response.metadata = {**(response.metadata or {}), "sage_verdict": verdict.to_dict()}
             return verdict
 
-        written: list[str] = []
-
-        def note(_: str) -> None:
-            ended(without_reasoning("".join(written)))
-
-        async def anote(text: str) -> None:
-            await asyncio.to_thread(note, text)
-
-        if isinstance(response, AsyncStreamingResponse):
-            answer_only(response, written)
-            response.response_gen = AsyncTokenReplay(response.response_gen, anote)
-        elif isinstance(response, StreamingResponse):
-            answer_only(response, written)
-            response.response_gen = TokenReplay(iter(response.response_gen), note)
-        elif isinstance(response, StreamingAgentChatResponse):
+        if isinstance(response, StreamingResponse | AsyncStreamingResponse):
+            return answer_only(response, ended)
+        if isinstance(response, StreamingAgentChatResponse):
             vars(response)[_ASKED] = ended
-        else:
-            if isinstance(response, Response | AgentChatResponse) and response.response:
-                response.response = without_reasoning(response.response)
-            verdict = ended(str(response))
-            if self.correct and isinstance(response, Response | AgentChatResponse):
-                response.response = correct_citations(verdict.marks)
+            return response
+        if isinstance(response, Response | AgentChatResponse) and response.response:
+            response.response = without_reasoning(response.response)
+        verdict = ended(str(response))
+        if self.correct and isinstance(response, Response | AgentChatResponse):
+            response.response = correct_citations(verdict.marks)
         return response
 
 
@@ -173,9 +161,8 @@ def verdict_of(response: Any) -> Verdict | None:
     Raises:
         InputError: For an asynchronous stream that has not been read.
     """
-    if isinstance(response, StreamingResponse) and isinstance(response.response_gen, TokenReplay):
-        for _ in iter(response.response_gen):
-            pass
+    if isinstance(response, StreamingResponse):
+        response.get_response()
     held = vars(response) if hasattr(response, "__dict__") else {}
     if _VERDICT not in held and _ASKED in held:
         if not response.is_done and response.achat_stream is not None:

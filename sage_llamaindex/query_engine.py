@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse
@@ -26,26 +25,20 @@ from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.feedback import (
-    DEFAULT_FEEDBACK,
-    FeedbackConfig,
-    FeedbackResult,
-)
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, FeedbackResult
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
-from sage_llamaindex._critic import make_critic
+from sage_llamaindex._critic import Critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
 from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestion
-from sage_llamaindex._streams import drained
+from sage_llamaindex._streams import text_of_response
 from sage_llamaindex.grounded import source_passages
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
 from sage_llamaindex.retriever import SageRetriever, checked_question
 
 dispatcher = get_dispatcher(__name__)
-
-Feedback = Literal["before_stream", "after_stream", "off"]
 
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
@@ -62,8 +55,7 @@ def marks_of(
     """The parts of an answer, and which source node supports each; calls no LLM.
 
     Args:
-        response: What any query engine returned. A stream is read to its end; one of `SageQueryEngine` can
-            be read again.
+        response: What any query engine returned. A stream is read to its end.
         question: The question; an answer of a few words is read together with it.
         judge: Shared with the rest of the process where None.
 
@@ -79,7 +71,7 @@ def marks_of(
             f"marks_of takes what an engine returned, not {type(response).__name__}; of an asynchronous "
             "stream, what awaiting its get_response() gives"
         )
-    text, _ = drained(response)
+    text = text_of_response(response)
     passages, sources = source_passages(response)
     return mark_answer(text, passages, question=question, judge=judge, sources=sources)
 
@@ -101,7 +93,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         >>> from llama_index.core.schema import TextNode
         >>> nodes = [TextNode(text="The ferry leaves at seven.")]
         >>> index = VectorStoreIndex(nodes, embed_model=MockEmbedding(8))
-        >>> engine = SageQueryEngine.from_args(index.as_retriever(), llm=MockLLM(), feedback="off")
+        >>> engine = SageQueryEngine.from_args(index.as_retriever(), llm=MockLLM(), critic="off")
         >>> len(engine.query("When does the ferry leave?").source_nodes)
         1
 
@@ -112,20 +104,16 @@ class SageQueryEngine(RetrieverQueryEngine):
         node_postprocessors: Applied in order. Those before the `SageNodePostprocessor` see all candidates,
             once; those after it see every selection. Without one of ours, a default one is put at the end.
         callback_manager: For this engine, its postprocessors and its critic.
-        critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
-            the LLM that answers. ``"auto"``: a local judge (`sage_core.verify.LocalJudge`) where it is
-            sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
-            Prompts of a critic are the engine's, ``critic:critic_template`` for `update_prompts`.
-        feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
-            replayed). ``"after_stream"``: stream at once, grade afterwards, never retry. ``"off"``: no grade.
-        loop: Limits of the loop, such as ``FeedbackConfig(max_rounds=2)``, but for its selection.
-        selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own,
-            or a `SageRetriever`, say it there.
-        max_context_tokens: Most tokens shown, in whole nodes and at least one.
+        critic: Who grades. ``"llm"``: the LLM that answers. ``"auto"``: a local judge
+            (`sage_core.verify.LocalJudge`) where it is sure, the LLM where it is not. ``"local"``: the local
+            judge alone, without a call. ``"off"``: nobody; one answer, at once. Or another LLM, or an object
+            whose ``grade(question, passages, answer)`` gives a `sage_core.feedback.Verdict`. The prompt of an
+            LLM is the engine's, ``critic:critic_template`` for `update_prompts`.
+        loop: Limits of the loop, such as ``FeedbackConfig(max_rounds=2)``, but for its selection. A graded
+            answer is streamed once the loop has ended.
 
     Raises:
-        InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
-            selection beside one.
+        InputError: For an option out of its range, or two `SageNodePostprocessor` objects.
     """
 
     def __init__(
@@ -136,56 +124,46 @@ class SageQueryEngine(RetrieverQueryEngine):
         callback_manager: CallbackManager | None = None,
         *,
         critic: Any = None,
-        feedback: Feedback = "before_stream",
         loop: FeedbackConfig = DEFAULT_FEEDBACK,
-        selection: SelectionConfig | None = None,
-        max_context_tokens: int | None = None,
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
         if not callable(getattr(retriever, "retrieve", None)):
             raise InputError(f"retriever is a LlamaIndex retriever, not {type(retriever).__name__}")
-        if feedback not in get_args(Feedback):
-            raise InputError(f"feedback is one of {', '.join(get_args(Feedback))}, not {feedback!r}")
         if loop.selection != SelectionConfig():
-            raise InputError("the selection of a loop is the engine's: say selection= beside loop=")
-        if isinstance(critic, str):
+            raise InputError("the selection is not the loop's: say it to the retriever or the postprocessor")
+        if isinstance(critic, str) and critic != "off":
             loop, critic = replace(loop, critic=critic), None
-        self._feedback, self._loop = feedback, loop
+        self._loop = loop
         postprocessors = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(postprocessors) if isinstance(p, SageNodePostprocessor)]
-        if len(ours) > 1:
-            raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
-        limited = selection is not None or max_context_tokens is not None
         # Two sources for one setting would have to disagree in silence.
-        if ours and limited:
+        selecting = isinstance(retriever, SageRetriever) and retriever.selects
+        if len(ours) + selecting > 1:
             raise InputError(
-                "the selection goes into the SageNodePostprocessor that is among node_postprocessors"
+                "give one SageNodePostprocessor: a second one would have nothing left to select, nor one "
+                "behind a SageRetriever, but for its select=False"
             )
+        if not ours:
+            mine = isinstance(retriever, SageRetriever)
+            sage = retriever.postprocessor if mine else SageNodePostprocessor()
+            # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
+            if any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors):
+                sage = SageNodePostprocessor(reranker=None, selection=sage.limits)
+            postprocessors.append(sage)
         if isinstance(retriever, SageRetriever):
-            if retriever.selects and (ours or limited):
-                raise InputError("the SageRetriever ranks and selects: give it the settings, or select=False")
-            if retriever.selects:
-                postprocessors.append(retriever.postprocessor)
-                ours = [len(postprocessors) - 1]
             # The engine selects anew in every round, so the retriever must hand over all candidates.
             retriever = retriever.unselected()
-        if not ours:
-            # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
-            reranked = any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors)
-            postprocessors.append(
-                SageNodePostprocessor(
-                    reranker=None if reranked else "hybrid",
-                    selection=selection or SelectionConfig(),
-                    max_context_tokens=max_context_tokens,
-                )
-            )
         # Postprocessors before it see candidates, those after it see selections.
         self._at = ours[0] if ours else len(postprocessors) - 1
         super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
-        self._critic = make_critic(critic, llm_of(self._response_synthesizer), loop.accept_score)
+        if isinstance(critic, Critic):
+            self._critic: Critic | None = critic
+        else:
+            self._critic = None if critic == "off" else Critic(critic or llm_of(self._response_synthesizer))
         # A manager that the user passed replaces the critic's own; the global one does not.
-        self._critic.share(self.callback_manager, force=callback_manager is not None)
+        if self._critic is not None:
+            self._critic.share(self.callback_manager, force=callback_manager is not None)
 
     @property
     def _sage(self) -> SageNodePostprocessor:
@@ -203,25 +181,19 @@ class SageQueryEngine(RetrieverQueryEngine):
         callback_manager: CallbackManager | None = None,
         *,
         critic: Any = None,
-        feedback: Feedback = "before_stream",
         loop: FeedbackConfig = DEFAULT_FEEDBACK,
-        selection: SelectionConfig | None = None,
-        max_context_tokens: int | None = None,
         **synthesis: Any,
     ) -> Self:
         """An engine from the arguments of `RetrieverQueryEngine.from_args`, and ours.
 
         Args:
             retriever: See the class.
-            llm: Answers; ``Settings.llm`` where None.
+            llm: Answers; ``Settings.llm`` if None.
             response_synthesizer: Instead of one made from the arguments.
-            node_postprocessors: See the class.
-            callback_manager: See the class.
-            critic: See the class, and so the next four.
-            feedback: When to grade.
+            node_postprocessors: See the class, and so the next three.
+            callback_manager: For engine, postprocessors and critic.
+            critic: Who grades.
             loop: Limits of the loop.
-            selection: How much is shown.
-            max_context_tokens: Most tokens shown.
             synthesis: Arguments of `get_response_synthesizer` (``response_mode``, ``text_qa_template``,
                 ``streaming``, ...), as of the stock engine.
 
@@ -234,15 +206,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             names = ", ".join(synthesis)
             raise TypeError(f"a response_synthesizer has its settings already: leave {names} out")
         made = cls(
-            retriever,
-            response_synthesizer,
-            node_postprocessors,
-            callback_manager,
-            critic=critic,
-            feedback=feedback,
-            loop=loop,
-            selection=selection,
-            max_context_tokens=max_context_tokens,
+            retriever, response_synthesizer, node_postprocessors, callback_manager, critic=critic, loop=loop
         )
         # As LlamaIndex's own engines: without one of its own an engine reports to the global one.
         return made if callback_manager is not None else made._observed_by(Settings.callback_manager)
@@ -252,21 +216,22 @@ class SageQueryEngine(RetrieverQueryEngine):
         cls,
         index: BaseIndex[Any],
         *,
-        candidates: int = CANDIDATES,
         llm: LLMType | None = None,
+        candidates: int = CANDIDATES,
+        selection: SelectionConfig | None = None,
+        max_context_tokens: int | None = None,
         filters: MetadataFilters | None = None,
-        retriever_args: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Self:
         """What ``index.as_query_engine(...)`` is for the stock engine.
 
         Args:
             index: Any index.
-            candidates: Nodes of the vector search that are ranked (paper: N); where the index can be
-                searched by keyword, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
+            candidates: See `SageRetriever`, and so the next three.
+            selection: How much of the candidates is shown at first.
+            max_context_tokens: Most tokens shown.
             filters: Which nodes may be used, by their metadata.
-            retriever_args: Further arguments of ``index.as_retriever``.
             arguments: As for `from_args`.
 
         Raises:
@@ -279,21 +244,20 @@ class SageQueryEngine(RetrieverQueryEngine):
                 "; for a retriever there is from_args(retriever)"
             )
         retriever = SageRetriever.from_index(
-            index, candidates=candidates, filters=filters, retriever_args=retriever_args, select=False
+            index,
+            candidates=candidates,
+            selection=selection,
+            max_context_tokens=max_context_tokens,
+            filters=filters,
+            # A postprocessor among the arguments may select.
+            select=selection is not None or max_context_tokens is not None,
         )
         chosen = resolve_llm(llm, callback_manager=callback_manager_of(index)) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **arguments)
 
     @classmethod
     def from_query_engine(
-        cls,
-        engine: RetrieverQueryEngine,
-        *,
-        critic: Any = None,
-        feedback: Feedback | None = None,
-        loop: FeedbackConfig | None = None,
-        selection: SelectionConfig | None = None,
-        max_context_tokens: int | None = None,
+        cls, engine: RetrieverQueryEngine, *, critic: Any = None, loop: FeedbackConfig | None = None
     ) -> Self:
         """The parts of an existing engine, with selection and feedback around them.
 
@@ -301,35 +265,22 @@ class SageQueryEngine(RetrieverQueryEngine):
             engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is:
                 prompts of the new engine can be updated alone. Retriever and postprocessors are shared; of a
                 vector index a `SageRetriever` fetches enough candidates.
-            critic: See the class, and so the next four; None: of an engine of ours, as it has it.
-            feedback: When to grade.
+            critic: See the class; None: of an engine of ours, as it has it, and so ``loop``.
             loop: Limits of the loop.
-            selection: How much is shown.
-            max_context_tokens: Most tokens shown.
 
         Raises:
             InputError: For another kind of engine.
         """
         if not isinstance(engine, RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
-        # So that an engine made from ours keeps critic, limits and feedback.
-        options = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
-        options |= {
-            name: value
-            for name, value in (("critic", critic), ("feedback", feedback), ("loop", loop))
-            if value is not None
-        }
         retriever, synthesizer, postprocessors = parts_of(engine)
         if isinstance(retriever, VectorIndexRetriever):
             # Of the two nodes that an engine retrieves by default there is nothing to select.
             retriever = SageRetriever(retriever, select=False)
+        if isinstance(engine, SageQueryEngine):
+            critic, loop = critic or engine._own_critic, loop or engine._loop
         made = cls(
-            retriever,
-            copy.copy(synthesizer),
-            postprocessors,
-            selection=selection,
-            max_context_tokens=max_context_tokens,
-            **options,
+            retriever, copy.copy(synthesizer), postprocessors, critic=critic, loop=loop or DEFAULT_FEEDBACK
         )
         return made._observed_by(engine.callback_manager)
 
@@ -338,17 +289,19 @@ class SageQueryEngine(RetrieverQueryEngine):
         self.callback_manager = manager
         for postprocessor in self._node_postprocessors:
             postprocessor.callback_manager = manager
-        self._critic.share(manager, force=False)
+        if self._critic is not None:
+            self._critic.share(manager, force=False)
         return self
+
+    @property
+    def _own_critic(self) -> Any:
+        """The critic as it is now, for another engine, which can update its prompt alone."""
+        return "off" if self._critic is None else copy.copy(self._critic)
 
     def with_retriever(self, retriever: BaseRetriever) -> Self:
         """The same engine with another retriever; its prompts can be updated alone."""
-        made = type(self)(
-            retriever,
-            copy.copy(self._response_synthesizer),
-            list(self._node_postprocessors),
-            **self._inherited(),
-        )
+        synthesizer, others = copy.copy(self._response_synthesizer), list(self._node_postprocessors)
+        made = type(self)(retriever, synthesizer, others, critic=self._own_critic, loop=self._loop)
         return made._observed_by(self.callback_manager)
 
     def as_chat_engine(self, llm: LLM | None = None, **kwargs: Any) -> CondenseQuestionChatEngine:
@@ -362,20 +315,13 @@ class SageQueryEngine(RetrieverQueryEngine):
         return CondenseQuestionChatEngine.from_defaults(query_engine=self, llm=llm, **kwargs)
 
     def __repr__(self) -> str:
-        settings = f"critic={self._loop.critic!r}, feedback={self._feedback!r}"
-        return f"{type(self).__name__}({self._retriever!r}, {settings})"
-
-    def _inherited(self) -> dict[str, Any]:
-        """The options, with a copy of the critic as it is now: its prompt may have been updated."""
-        return {"critic": copy.copy(self._critic), "feedback": self._feedback, "loop": self._loop}
+        critic = "off" if self._critic is None else self._loop.critic
+        return f"{type(self).__name__}({self._retriever!r}, critic={critic!r})"
 
     def _get_prompt_modules(self) -> PromptMixinType:
-        """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""
+        """The synthesizer's prompts and the critic's: one level, LlamaIndex addresses no prompts below."""
         modules: PromptMixinType = {"response_synthesizer": self._response_synthesizer}
-        if self._feedback != "off":
-            # One level deep: LlamaIndex's update_prompts cannot address prompts nested further.
-            modules["critic"] = self._critic
-        return modules
+        return modules if self._critic is None else modules | {"critic": self._critic}
 
     def query(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
         """Answer a question.
@@ -392,37 +338,34 @@ class SageQueryEngine(RetrieverQueryEngine):
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query."""
-        return drive(self._answering(query_bundle, awaited=False))
+        return drive(self._answering(query_bundle))
 
     @dispatcher.span
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query, never blocking the event loop."""
-        return await adrive(self._answering(query_bundle, awaited=True))
+        return await adrive(self._answering(query_bundle))
 
-    def _answering(self, query_bundle: QueryBundle, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
+    def _answering(self, query_bundle: QueryBundle) -> Steps[RESPONSE_TYPE]:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
             question = self._question(query_bundle, (yield from self._ranking(query_bundle)))
-            steps = question.run(awaited=awaited) if self._with_feedback else question.run_once()
-            response = yield from steps
+            response = yield from question.run()
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
     def _question(self, query_bundle: QueryBundle, ranking: Ranking) -> SageQuestion:
+        graded = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
         parts = Parts(
             sage=self._sage,
             after=self._node_postprocessors[self._at + 1 :],
             synthesizer=self._response_synthesizer,
-            critic=self._critic,
-            grade_last=self._feedback == "after_stream",
+            critic=self._critic if graded else None,
         )
         selection = ranking.selecting(self._sage.limits)
         # Candidates without any score are all shown at first, as the postprocessor does.
         if ranking.nodes and not ranking.scored:
             selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
-        rounds = 1 if parts.grade_last else self._loop.max_rounds
-        config = replace(self._loop, max_rounds=rounds, selection=selection)
-        return SageQuestion(query_bundle, ranking, parts, config)
+        return SageQuestion(query_bundle, ranking, parts, replace(self._loop, selection=selection))
 
     def _ranking(self, query_bundle: QueryBundle) -> Steps[Ranking]:
         """The candidates with their scores."""
@@ -433,8 +376,3 @@ class SageQueryEngine(RetrieverQueryEngine):
         if not nodes:
             return Ranking((), "probability")
         return (yield from Call(sage.rerank, sage.arerank, nodes, query_bundle))
-
-    @property
-    def _with_feedback(self) -> bool:
-        improves = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
-        return self._feedback != "off" and improves

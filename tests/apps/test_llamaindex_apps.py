@@ -89,7 +89,7 @@ def test_create_llama_with_citations(index: VectorStoreIndex, llm: ReadingLLM) -
                 node.node.metadata["citation_id"] = node.node.node_id
             return nodes
 
-    engine = SageQueryEngine.from_index(index, feedback="off")  # sage
+    engine = SageQueryEngine.from_index(index, critic="off")  # sage
     engine._response_synthesizer = get_response_synthesizer(llm=llm)
     engine._node_postprocessors += [NodeCitationProcessor()]
     answer = engine.query(FOUND_ON_BOARD)

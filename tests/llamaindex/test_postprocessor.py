@@ -182,14 +182,11 @@ def test_infinite_scores_can_be_written_as_json(scale: Any) -> None:
 @pytest.mark.parametrize(
     "settings", [{"selection": SelectionConfig(rule=FixedK(2))}, {"max_context_tokens": 4}]
 )
-def test_an_engine_takes_how_much_is_sent_too(settings: dict[str, Any]) -> None:
-    llm = ScriptedLLM.of(["an answer"])
-    engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, **settings)
+def test_an_engine_sends_what_its_postprocessor_says(settings: dict[str, Any]) -> None:
+    llm, ours = ScriptedLLM.of(["an answer"]), [SageNodePostprocessor(**settings)]
+    engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, node_postprocessors=ours)
     for made in (engine, engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))):
         assert len(made.query("q").source_nodes) == 2
-    with pytest.raises(InputError, match="selection"):
-        ours = [SageNodePostprocessor(reranker=None)]
-        SageQueryEngine.from_args(FixedRetriever(0.9), llm=llm, node_postprocessors=ours, **settings)
 
 
 def test_a_copy_with_changes_works_with_them() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from llama_index.core import VectorStoreIndex
-from llama_index.core.evaluation import FaithfulnessEvaluator
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
@@ -69,7 +68,7 @@ def test_of_an_engine_and_its_parts() -> None:
     retriever, synthesizer, postprocessors = _private.parts_of(engine)
     assert _private.index_of(retriever) is made and postprocessors == []
     assert _private.llm_of(synthesizer) is llm
-    assert _private.llm_of(FaithfulnessEvaluator(llm=llm)) is llm and _private.llm_of(object()) is None
+    assert _private.llm_of(object()) is None
     assert _private.callback_manager_of(made) is made._callback_manager
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, Settings, VectorStoreIndex
-from llama_index.core.evaluation import CorrectnessEvaluator
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -41,8 +40,8 @@ class TestMaking:
             ({"max_rounds": 0}, "rounds"),
             ({"policy": "bold"}, "policy"),
             ({"max_calls": 0}, "max_calls"),
-            ({"feedback": "sometimes"}, "feedback"),
             ({"critic": "gpt"}, "critic"),
+            ({"critic": object()}, "critic is an LLM"),
             ({"node_postprocessors": [SageNodePostprocessor(), SageNodePostprocessor()]}, "one Sage"),
             ({"critics": None}, "critics"),
         ],
@@ -51,12 +50,11 @@ class TestMaking:
         with pytest.raises((ValueError, TypeError), match=named):
             engine(ScriptedLLM.of(), **bad)
 
-    def test_from_index_passes_candidates_and_retriever_arguments(self) -> None:
+    def test_from_index_passes_candidates(self) -> None:
         Settings.llm = ScriptedLLM.of()
         index = VectorStoreIndex([n.node for n in scored(*[None] * 40)], embed_model=MockEmbedding(4))
-        made = SageQueryEngine.from_index(index, retriever_args={"alpha": 0.5})
+        made = SageQueryEngine.from_index(index)
         assert isinstance(made.retriever, SageRetriever) and len(made.retriever.retrieve("q")) == 40
-        assert made.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
         assert len(SageQueryEngine.from_index(index, candidates=3).retrieve(QueryBundle("q"))) == 3
         with pytest.raises(TypeError, match="filter"):
             SageQueryEngine.from_index(index, filter=None)
@@ -92,13 +90,11 @@ class TestMaking:
 
         stock = RetrieverQueryEngine.from_args(FixedRetriever(*LADDER), llm=ScriptedLLM.of())
         ours = engine(ScriptedLLM.of())
-        evaluated = engine(ScriptedLLM.of(), critic=CorrectnessEvaluator(llm=ScriptedLLM.of()))
         template = PromptTemplate("mine {question}{context}{answer}{query_str}{context_str}")
         for old, made in (
             (stock, SageQueryEngine.from_query_engine(stock)),
             (ours, SageQueryEngine.from_query_engine(ours)),
             (ours, ours.with_retriever(FixedRetriever(0.5))),
-            (evaluated, evaluated.with_retriever(FixedRetriever(0.5))),
         ):
             before = texts(old)
             made.update_prompts(dict.fromkeys(made.get_prompts(), template))

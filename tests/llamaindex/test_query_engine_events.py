@@ -37,7 +37,7 @@ class TestPrompts:
         assert llm.asked("critic")[-1].endswith("END") and llm.asked("answer")[-1].startswith("QA Why?")
         engine(llm, text_qa_template=answer).query("How?")
         assert llm.asked("answer")[-1].startswith("QA How?")
-        assert not [name for name in engine(llm, feedback="off").get_prompts() if name.startswith("critic")]
+        assert not [name for name in engine(llm, critic="off").get_prompts() if name.startswith("critic")]
 
     def test_a_critic_prompt_without_its_fields_is_refused(self) -> None:
         made, key = engine(ScriptedLLM.of()), "critic:critic_template"
@@ -129,10 +129,10 @@ from llama_index.core.schema import TextNode
 from sage_llamaindex import SageQueryEngine
 assert state() == before, "the import"
 index = VectorStoreIndex([TextNode(text="The ferry leaves at seven.")], embed_model=MockEmbedding(8))
-for feedback in ("before_stream", "after_stream"):
-    made = SageQueryEngine.from_index(index, llm=MockLLM(), streaming=True, feedback=feedback)
+for critic in ("llm", "off"):
+    made = SageQueryEngine.from_index(index, llm=MockLLM(), streaming=True, critic=critic)
     print(made.query("When does the ferry leave?"))
-    assert state() == before, feedback
+    assert state() == before, critic
 """
 
 

@@ -54,7 +54,7 @@ class TestFeedback:
 
     async def test_feedback_off_is_one_call_and_a_stock_response(self) -> None:
         llm = ScriptedLLM.of(["plain"])
-        for response in await both(engine(llm, feedback="off")):
+        for response in await both(engine(llm, critic="off")):
             assert str(response) == "plain"
             assert set(response.metadata) == {"n0", "n1"}
             assert feedback_of(response) is None
@@ -84,7 +84,7 @@ class TestFeedback:
         for response in await both(SageQueryEngine.from_args(FixedRetriever(), llm=llm)):
             assert (str(response), response.source_nodes) == ("Empty Response", [])
             assert response.metadata["sage"]["stop_reason"] == "no_candidates"
-        off = SageQueryEngine.from_args(FixedRetriever(), llm=llm, feedback="off")
+        off = SageQueryEngine.from_args(FixedRetriever(), llm=llm, critic="off")
         assert off.query("q").metadata is None and llm.asked("answer") == []
 
     async def test_candidates_without_scores_are_all_shown_first(self) -> None:
@@ -159,12 +159,11 @@ class TestPostprocessors:
         response = engine(llm, node_postprocessors=[sage, Spy(least=2)]).query("q")
         assert str(response) == "from three" and len(llm.asked("critic")) == 1
 
-    @pytest.mark.parametrize("feedback", ["before_stream", "after_stream"])
-    async def test_where_nothing_is_ever_left_no_call_is_counted(self, feedback: str) -> None:
+    async def test_where_nothing_is_ever_left_no_call_is_counted(self) -> None:
         llm, parts = (
             ScriptedLLM.of(),
             [SageNodePostprocessor(selection=SelectionConfig(min_k=2)), Spy(least=99)],
         )
-        for response in await both(engine(llm, node_postprocessors=parts, feedback=feedback)):
+        for response in await both(engine(llm, node_postprocessors=parts)):
             assert response.metadata["sage"]["llm_calls"] == 0
         assert llm.asked("answer") == []

@@ -104,10 +104,8 @@ def test_an_empty_index_and_one_filled_later():
 
 def test_the_engine_takes_a_retriever_with_its_settings():
     retriever = SageRetriever.from_index(simple(), candidates=3, selection=SelectionConfig(max_k=1))
-    engine = SageQueryEngine.from_args(retriever, llm=MockLLM(), feedback="off")
+    engine = SageQueryEngine.from_args(retriever, llm=MockLLM(), critic="off")
     assert len(engine.query(QUESTION).source_nodes) == len(retriever.retrieve(QUESTION)) == 1
-    with pytest.raises(InputError):
-        SageQueryEngine.from_args(retriever, llm=MockLLM(), selection=SelectionConfig(max_k=2))
     with pytest.raises(InputError):
         SageQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[SageNodePostprocessor()])
 

@@ -82,7 +82,7 @@ def by_sage(asked: Asked, **settings: Any) -> Told:
 def by_engine(asked: Asked, **settings: Any) -> Told:
     ours = SageNodePostprocessor(reranker=WordReranker())
     if asked.streamed:
-        settings |= {"streaming": True, "feedback": "after_stream"}
+        settings["streaming"] = True
     llm = ScriptedLLM.of([asked.answer], [asked.grade])
     engine = SageQueryEngine.from_args(
         Given(asked.texts), llm=llm, node_postprocessors=[ours], **at_door(**settings)
@@ -179,15 +179,16 @@ def _of_engine(
     question: str, searched: Searched, awaited: bool = False, stock: bool = False, **settings: Any
 ) -> list[Sent]:
     llm, settings = ScriptedLLM.of(["an answer"], [grade(9)]), at_door(**settings)
-    if "passages" in settings:  # how nodes are cut is the retriever's setting
-        cut = {"passages": settings.pop("passages")}
-        retriever = LlamaIndexRetriever.from_index(searched.index, **cut)
-        engine = SageQueryEngine.from_args(retriever, llm=llm, **settings)
-    elif stock:
-        theirs = searched.index.as_query_engine(llm=llm, similarity_top_k=60)
-        engine = SageQueryEngine.from_query_engine(theirs, **settings)
+    grading = {name: settings.pop(name) for name in ("critic", "loop") if name in settings}
+    if stock:
+        ours = [SageNodePostprocessor(**settings)]
+        theirs = searched.index.as_query_engine(llm=llm, similarity_top_k=60, node_postprocessors=ours)
+        engine = SageQueryEngine.from_query_engine(theirs, **grading)
+    elif "passages" in settings:  # how nodes are cut is the retriever's setting
+        retriever = LlamaIndexRetriever.from_index(searched.index, **settings)
+        engine = SageQueryEngine.from_args(retriever, llm=llm, **grading)
     else:
-        engine = SageQueryEngine.from_index(searched.index, llm=llm, **settings)
+        engine = SageQueryEngine.from_index(searched.index, llm=llm, **settings, **grading)
     response = asyncio.run(engine.aquery(question)) if awaited else engine.query(question)
     assert bool(response.source_nodes) == bool(llm.asked("answer"))
     assert str(response) == ("an answer" if response.source_nodes else "The documents do not say.")
@@ -224,7 +225,7 @@ SENDING: dict[str, Door] = {
     "LlamaIndex retriever": _of_index,
     "postprocessor": _of_nodes,
     "engine": _of_engine,
-    "engine without feedback": partial(_of_engine, feedback="off"),
+    "engine without feedback": partial(_of_engine, critic="off"),
     "engine of an engine": partial(_of_engine, stock=True),
     "LangChain retriever": _of_store,
     "compressor": _of_documents,

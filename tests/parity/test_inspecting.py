@@ -35,7 +35,7 @@ from sage_core.errors import InputError
 from sage_core.inspecting import Inspection
 from sage_core.selection import SelectionConfig
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
-from sage_llamaindex import MiniLMEmbedding, SageQueryEngine
+from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade
 from tests.parity.asking import Given
@@ -231,7 +231,9 @@ def test_an_answer_has_its_marks(over: Searched) -> None:
 
 def our_engine(over: Searched) -> SageQueryEngine:
     llm = ScriptedLLM.of(["a draft", "at seven"], [grade(3, 1), grade(9)])
-    return SageQueryEngine.from_args(over.index.as_retriever(similarity_top_k=6), llm=llm, selection=ONE)
+    retriever = over.index.as_retriever(similarity_top_k=6)
+    ours = [SageNodePostprocessor(selection=ONE)]
+    return SageQueryEngine.from_args(retriever, llm=llm, node_postprocessors=ours)
 
 
 def our_chain(over: Searched) -> Any:

@@ -47,17 +47,8 @@ SELECTING: dict[str, Callable[..., Any]] = {
     "SageNodePostprocessor": SageNodePostprocessor,
     "SageRetriever": lambda **s: SageRetriever(an_index().as_retriever(), **s).postprocessor,
     "SageRetriever.from_index": lambda **s: SageRetriever.from_index(an_index(), **s).postprocessor,
-    "SageQueryEngine": lambda **s: (
-        SageQueryEngine(an_index().as_retriever(), get_response_synthesizer(llm=MockLLM()), **s)._sage
-    ),
-    "SageQueryEngine.from_args": lambda **s: (
-        SageQueryEngine.from_args(an_index().as_retriever(), llm=MockLLM(), **s)._sage
-    ),
     "SageQueryEngine.from_index": lambda **s: (
         SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s)._sage
-    ),
-    "SageQueryEngine.from_query_engine": lambda **s: (
-        SageQueryEngine.from_query_engine(stock_engine(), **s)._sage
     ),
     "SageCompressor": SageCompressor,
     "from_vectorstore": lambda **s: ChainRetriever.from_vectorstore(a_store(), **s).base_compressor,
@@ -109,7 +100,7 @@ def of_index(**arguments: Any) -> list[str]:
 
 
 def of_engine(**arguments: Any) -> list[str]:
-    engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), feedback="off", **arguments)
+    engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="off", **arguments)
     return [n.text for n in engine.query(QUESTION).source_nodes]
 
 
@@ -180,7 +171,7 @@ def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
     )
     engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="local")
     inner = "SageRetriever(VectorIndexRetriever, words_from='docstore')"
-    assert repr(engine) == f"SageQueryEngine({inner}, critic='local', feedback='before_stream')"
+    assert repr(engine) == f"SageQueryEngine({inner}, critic='local')"
 
 
 def test_sizes_by_position() -> None:

@@ -189,7 +189,8 @@ DENYING: dict[str, Any] = {"selection": SelectionConfig(empty_below=0.999)}
 def test_an_order_without_scores_never_denies() -> None:
     ours, nodes = SageNodePostprocessor(**DENYING), Given(TEXTS)
     assert ours.postprocess_nodes(nodes.retrieve(OTHER), query_str=OTHER)
-    assert str(SageQueryEngine.from_args(nodes, llm=ScriptedLLM.of(["no"]), **DENYING).query(OTHER)) == "no"
+    engine = SageQueryEngine.from_args(nodes, llm=ScriptedLLM.of(["no"]), node_postprocessors=[ours])
+    assert str(engine.query(OTHER)) == "no"
     documents = [Document(text) for text in TEXTS]
     retriever = LangChainRetriever(
         base_retriever=lambda _: documents, base_compressor=SageCompressor(**DENYING)
@@ -329,7 +330,7 @@ SOME = SelectionConfig(min_context_tokens=600)
 def test_an_llm_that_is_called_for_each_node_is_called_no_oftener(mode: str) -> None:
     index = VectorStoreIndex(parts(1_024)[0], embed_model=MiniLMEmbedding())
     asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER])
-    response = SageQueryEngine.from_args(asked, llm=llm, response_mode=mode, feedback="off").query(MOORED)
+    response = SageQueryEngine.from_args(asked, llm=llm, response_mode=mode, critic="off").query(MOORED)
     sent = asked.retrieve(MOORED)
     held = {n.node.metadata["node_id"] for n in sent}
     assert len(held) == len(response.source_nodes) < len(sent)
