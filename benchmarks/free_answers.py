@@ -25,17 +25,21 @@ from sage_core.feedback import Verdict
 from sage_core.verify import check, settled
 
 SAVED = Path(__file__).with_name("data") / "free_answers.json"
-RIGHT = {"supported": ("accepted",), "contradicted": ("contradicted",), "absent": ("unsupported", "unsure")}
+RIGHT = {"supported": ("accepted",), "contradicted": ("contradicted",), "absent": ("not found", "unsure")}
 """What each label should get."""
 
 
 def outcome(verdict: Verdict) -> str:
-    """``accepted``, ``contradicted``, ``unsupported`` or ``unsure``."""
+    """``accepted``, ``contradicted``, ``not found`` or ``unsure``."""
     if verdict.accepted:
         return "accepted"
-    if any(mark.refuted for mark in verdict.marks):
+    if any(mark.instead for mark in verdict.marks):
         return "contradicted"
-    return "unsupported" if any(mark.support == "unsupported" for mark in verdict.marks) else "unsure"
+    return (
+        "not found"
+        if any(mark.support in ("not found", "misattributed") for mark in verdict.marks)
+        else "unsure"
+    )
 
 
 def main() -> None:

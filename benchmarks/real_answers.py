@@ -218,8 +218,8 @@ def _line(name: str, rows: Sequence[dict[str, Any]]) -> None:
         return f"{sum(map(holds, some))} of {len(some)}" if some else "none"
 
     print(
-        f"  contradicted: {share(wrong, lambda r: any(m.refuted for m in r['approved'].marks))} wrong, "
-        f"{share(right, lambda r: any(m.refuted for m in r['approved'].marks))} right\n"
+        f"  contradicted: {share(wrong, lambda r: any(m.instead for m in r['approved'].marks))} wrong, "
+        f"{share(right, lambda r: any(m.instead for m in r['approved'].marks))} right\n"
         f"  another number or name: stopped {share([r for r in wrong if r['another']], _stopped)}\n"
         f"  a critic that approves everything: let through {share(wrong, lambda r: r['approved'].accepted)} "
         f"wrong, lost {share(right, lambda r: not r['approved'].accepted)} right\n"

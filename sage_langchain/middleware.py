@@ -14,7 +14,7 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback import Verdict
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.verify import AnswerMark, LocalJudge, check, shared_judge
-from sage_core.verify.marks import UNSUPPORTED
+from sage_core.verify.marks import FAILED, UNSUPPORTED
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -34,7 +34,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Args:
         tools: Names of the search tools; None for all tools of the agent.
-        action: ``"mark"`` writes "[not in the passages]" behind each statement that is unsupported.
+        action: ``"mark"`` writes "[not in the passages]" behind what is contradicted or not found.
             ``"retry"`` first asks the model once more if the verdict does not accept the answer, and marks
             the better one. From the first search on, no answer is then streamed: it may be withdrawn.
         judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
@@ -112,14 +112,14 @@ def _answer(response: ModelResponse[Any]) -> AIMessage:
 def _failed(verdict: Verdict | None) -> list[AnswerMark]:
     """The statements of an answer that is not accepted which are not supported."""
     marks = () if verdict is None or verdict.accepted else verdict.marks
-    return [mark for mark in marks if mark.support in ("unsupported", "unsure")]
+    return [mark for mark in marks if mark.support in (*FAILED, "misattributed", "unsure")]
 
 
 def _noted(response: ModelResponse[Any], verdict: Verdict) -> ModelResponse[Any]:
     """The response with the verdict and its marks in the answer, whose blocks other than text stay."""
     answer, start, blocks = _answer(response), 0, list[Any]()
     whole: list[Any] | None = [answer.content] if isinstance(answer.content, str) else None
-    ends = [mark.span.end for mark in verdict.marks if mark.support == "unsupported"]
+    ends = [mark.span.end for mark in verdict.marks if mark.support in FAILED]
     for block in whole or answer.content:
         text = block if isinstance(block, str) else block["text"] if block.get("type") == "text" else ""
         places = [0, *(end - start for end in ends if start < end <= start + len(text)), len(text)]

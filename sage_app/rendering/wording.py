@@ -22,7 +22,12 @@ GRADERS = {
 }
 BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
 """``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them."""
-FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
+_FAILED = {
+    "contradicted": "contradicted by them",
+    "misattributed": "in another than the cited one",
+    "not found": "not in the passages",
+}
+FLAGS = {**_FAILED, "contradicted": "contradicted", "unsure": "unsure"}
 """What stands behind a part of an answer that is not supported."""
 
 
@@ -33,10 +38,7 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
         return ""
     total = counts.total()
     parts = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
-    if contradicted := sum(mark.refuted for mark in marks):
-        parts.append(f"{contradicted} contradicted by them")
-    if absent := counts["unsupported"] - contradicted:
-        parts.append(f"{absent} not found in them")
+    parts += [f"{counts[word]} {said}" for word, said in _FAILED.items() if counts[word]]
     if counts["unsure"]:
         unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
         reason = "not measured in its language, or too long to read" if unread else "the evidence is weak"

@@ -18,7 +18,7 @@ from sage_core.text.spans import Span
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
-Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
+Support = Literal["supported", "contradicted", "misattributed", "not found", "unsure", "nothing claimed"]
 Veto = Literal["contradicted", "off"]
 StopReason = Literal[
     "accepted",
@@ -57,9 +57,11 @@ class AnswerMark:
     Attributes:
         span: Where the part stands in the answer.
         text: ``answer[span.start:span.end]``.
-        support: ``"supported"``, ``"unsupported"``; ``"unsure"`` where the judge does not know (not English,
-            too long, a probability near one half, or an error of its own); ``"nothing claimed"`` for the
-            rest: openings such as "The documents say:", headings, white space, "The documents do not say."
+        support: ``"supported"``; ``"contradicted"``, with what the passages say ``instead``;
+            ``"misattributed"``: another passage than the cited one says it; ``"not found"``: hardly a word of
+            it stands in any passage; ``"unsure"`` where the judge does not know; ``"nothing claimed"`` for
+            the rest: openings such as "The documents say:", headings, white space, "The documents do not
+            say."
         probability: That the passages support it, from 0 to 1; None if it is not known, or nothing is
             claimed.
         passage: Position of the passage that supports it best; None if none has a word of it.
@@ -74,7 +76,7 @@ class AnswerMark:
 
     span: Span
     text: str
-    support: Support
+    support: Support = "unsure"
     probability: float | None = None
     passage: int | None = None
     evidence: Span | None = None
@@ -84,16 +86,10 @@ class AnswerMark:
     heading: str = ""
     page: str = ""
 
-    @property
-    def refuted(self) -> bool:
-        """Whether the passages contradict it."""
-        return bool(self.instead)
-
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         evidence = None if self.evidence is None else list(self.evidence)
-        spans = {"span": list(self.span), "evidence": evidence, "cited": list(self.cited)}
-        return {**asdict(self), **spans, "refuted": self.refuted}
+        return {**asdict(self), "span": list(self.span), "evidence": evidence, "cited": list(self.cited)}
 
     @classmethod
     def from_dict(cls, item: Mapping[str, Any]) -> AnswerMark:

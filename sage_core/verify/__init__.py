@@ -1,7 +1,7 @@
 """Check without an LLM: do passages support an answer?"""
 
 from sage_core.feedback.types import AnswerMark
-from sage_core.verify.claims import Claim, abstains, split_claims, support
+from sage_core.verify.claims import abstains, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled
 from sage_core.verify.marks import correct_citations, mark_answer
@@ -10,7 +10,6 @@ from sage_core.verify.passages import Source
 
 __all__ = [
     "AnswerMark",
-    "Claim",
     "LocalCritic",
     "LocalJudge",
     "ModelJudge",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from sage_core.verify.coefficients import chance, log_odds
 MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
 CONTRADICTED = 0.1
-"""Most probability of a contradicted claim: `Claim.refuted` says how often that is wrong."""
+"""Most probability of a contradicted claim: ``benchmarks/judge.py --veto`` says how often that is wrong."""
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
 _OPENER = re.compile(
@@ -56,48 +55,7 @@ QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 """A quotation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One claim of an answer, and whether the passages support it.
-
-    Examples:
-        >>> from sage_core.verify import LocalJudge
-        >>> judge = LocalJudge(model=False)
-        >>> (claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
-        >>> claim.passage, claim.evidence, claim.probability > 0.5
-        (0, Span(start=0, end=18), True)
-
-    Attributes:
-        span: Where it stands in the answer.
-        text: ``answer[span.start:span.end]``.
-        probability: That the passages support it, from 0 to 1; None if the judge is unsure.
-        passage: Position of the passage that supports it best; None if none has a word of it.
-        evidence: Where in that passage the best supporting sentence stands.
-        reason: What decided, in words.
-        instead: What the sentence about the same says in the place of a part of it; empty where nothing
-            contradicts it.
-    """
-
-    span: Span
-    text: str
-    probability: float | None
-    passage: int | None
-    evidence: Span | None
-    reason: str
-    instead: str = ""
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the passages contradict it (``benchmarks/judge.py --veto`` says how often wrongly)."""
-        return bool(self.instead)
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form."""
-        evidence = None if self.evidence is None else list(self.evidence)
-        return {**asdict(self), "span": list(self.span), "evidence": evidence}
-
-
-def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:
+def unread_claim(answer: str, span: Span, passages: str = "") -> AnswerMark:
     """A claim that the judge does not know anything of; a short one may be of the passages' language."""
     language = language_of(sample(answer))
     if language == "English" and passages:
@@ -105,10 +63,10 @@ def unread_claim(answer: str, span: Span, passages: str = "") -> Claim:
     reason = f"unsure: not measured in {language or 'this language'}"
     if language == "English":
         reason = "unsure: not English, or too long to read"
-    return Claim(span, span.of(answer), None, None, None, reason)
+    return AnswerMark(span, span.of(answer), reason=reason)
 
 
-def support(claims: Sequence[Claim | AnswerMark]) -> float | None:
+def support(claims: Sequence[AnswerMark]) -> float | None:
     """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
 
     Returns:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
+from sage_core.feedback.types import AnswerMark
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.keywords import says_something, stem_list
 from sage_core.text.language import is_english
@@ -26,7 +27,6 @@ from sage_core.verify.claims import (
     CITATION,
     MAX_CLAIMS,
     QUOTED,
-    Claim,
     split_claims,
     support,
     unread_claim,
@@ -35,7 +35,14 @@ from sage_core.verify.claims import (
 from sage_core.verify.coefficients import chance, log_odds_of
 from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.passages import checked_passages, parse_passages
-from sage_core.verify.scoring import MOST_LOGIT, ROW_REASON, VERBATIM_REASON, ClaimScores, score_claim
+from sage_core.verify.scoring import (
+    MOST_LOGIT,
+    ROW_REASON,
+    SUPPORTED_FROM,
+    VERBATIM_REASON,
+    ClaimScores,
+    score_claim,
+)
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 _ANSWER_WORDS = 12  # Words from which on small words decide on the language. By hand.
@@ -101,7 +108,7 @@ class LocalJudge:
         self._use_model = state["_use_model"]
         self._init_runtime_state()
 
-    def grounding(self, answer: str, passages: Sequence[str]) -> list[Claim]:
+    def grounding(self, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
         """Each claim of an answer, with the probability that the passages support it.
 
         Each sentence is a claim. What claims nothing (an opening such as "Based
@@ -117,12 +124,12 @@ class LocalJudge:
         """
         return list(self._grounded(without_lone_surrogates(answer), checked_passages(passages)))
 
-    def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[Claim, ...]:
+    def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:
         spans = split_claims(answer)
         claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
         return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
 
-    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
+    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
         """As `grounding`, of these parts of an answer alone."""
         material = parse_passages(checked_passages(passages))
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
@@ -137,7 +144,7 @@ class LocalJudge:
             ]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
-        claims: list[Claim] = []
+        claims: list[AnswerMark] = []
         for span, counts in zip(spans, rows, strict=True):
             if counts is None:
                 claims.append(unread_claim(answer, span, "" if readable else material.lower))
@@ -147,7 +154,8 @@ class LocalJudge:
                 logit = counts.logit if counts.logit is not None else logits.pop(0)
                 odds += log_odds_of("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
             probability = min(counts.most, max(counts.least, chance(odds)))
-            claims.append(replace(counts.claim, text=span.of(answer), probability=probability))
+            word = "supported" if probability >= SUPPORTED_FROM else counts.claim.support
+            claims.append(replace(counts.claim, text=span.of(answer), support=word, probability=probability))
         return claims
 
     def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
@@ -157,7 +165,7 @@ class LocalJudge:
             return None
         return [float(logit) for logit in model.logits(pairs)] if pairs else []
 
-    def claims(self, question: str, answer: str, passages: Sequence[str]) -> list[Claim]:
+    def claims(self, question: str, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
         """As `grounding`; an answer of a few words, such as "1932", is read with its question."""
         answer = blanked_reasoning(answer)
         if said := _YES_OR_NO.fullmatch(answer):
@@ -171,27 +179,33 @@ class LocalJudge:
         # One of three words may be a sentence, "The mill was rebuilt by Ann"; so is what repeats the
         # question.
         sentence = len(words) == _SHORT_ANSWER - 1 or (len(words) > 1 and {*words} <= {*stem_list(question)})
-        if claim.reason == VERBATIM_REASON or (claim.refuted and sentence):
+        if claim.reason == VERBATIM_REASON or (claim.instead and sentence):
             return claims
         # The passage that holds question and answer, not any that happens to hold the number.
         whole = self.grounding(with_question(question, plain), passages)
-        best = max(whole, key=lambda c: (c.refuted, c.passage is not None, len(c.text)), default=claim)
-        held = support(whole)
+        best = max(whole, key=lambda c: (bool(c.instead), c.passage is not None, len(c.text)), default=claim)
+        held, word = support(whole), best.support
         # A row may have the unit in its header.
         if held is not None and not any(c.reason == ROW_REASON for c in whole):
             material = parse_passages(checked_passages(passages))
-            if not {*stem_list(drop_converted_quantities(plain, material.sentences))} <= material.words:
+            own = {*stem_list(drop_converted_quantities(plain, material.sentences))}
+            if not own <= material.words:
                 held = min(held, _OTHER_WORDS if says_something(plain) else _NOT_FOUND)
+                word = word if word == "contradicted" or not own.isdisjoint(material.words) else "not found"
+        if word not in ("contradicted", "not found"):
+            word = "supported" if held is not None and held >= SUPPORTED_FROM else "unsure"
         reason = f"read with the question: {best.reason}" if best.reason else ""
-        return [Claim(claim.span, claim.text, held, best.passage, best.evidence, reason, best.instead)]
+        return [
+            replace(best, span=claim.span, text=claim.text, support=word, probability=held, reason=reason)
+        ]
 
-    def _affirmed(self, question: str, answer: str, yes: bool, passages: Sequence[str]) -> Claim:
+    def _affirmed(self, question: str, answer: str, yes: bool, passages: Sequence[str]) -> AnswerMark:
         """A bare yes or no is unsure; a yes is contradicted if the passages deny what is asked."""
         asked = self.grounding(f"{question.strip().rstrip('?')}.", passages)
         span, reason = Span(0, len(answer)), "unsure: a bare yes or no"
-        if yes and (denied := next((c for c in asked if c.refuted), None)):
+        if yes and (denied := next((c for c in asked if c.instead), None)):
             return replace(denied, span=span, text=answer)
-        return Claim(span, answer, None, None, None, reason)
+        return AnswerMark(span, answer, reason=reason)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support` and `claims`.

@@ -126,7 +126,7 @@ def local_check(
         shown, own = passages(selection), sources and sources(selection)
         if config.veto != "off":
             marks = mark_answer(answer, shown, question=question, judge=judge, sources=own)
-            if ended := next((m for m in marks if m.refuted), None):
+            if ended := next((m for m in marks if m.instead), None):
                 name, reason = LocalJudge.name, _denied(ended)
                 return Verdict(VETOED_GRADE, 1, source=name, reason=reason, vetoed_by=name, marks=marks)
         graded = critic(selection, answer) if critic is not None else None
@@ -180,13 +180,13 @@ def _settled(
     verdict: Verdict, marks: tuple[AnswerMark, ...], passages: Sequence[str], config: FeedbackConfig
 ) -> Verdict:
     main = next((m for m in marks if m.support != "nothing claimed"), None)
-    if main and main.support == "unsupported" and not main.refuted and 0 < verdict.passage <= len(passages):
+    if main and main.support == "not found" and 0 < verdict.passage <= len(passages):
         named = replace(
             main, support="unsure", passage=verdict.passage - 1, evidence=None, heading="",
             reason=f"the critic names passage {verdict.passage}: {main.reason}",
         )  # fmt: skip
         marks = tuple(named if m is main else m for m in marks)
-    denied = next((m for m in marks if m.refuted), None)
+    denied = next((m for m in marks if m.instead), None)
     if verdict.score is None or denied is None or config.veto == "off":
         accepted = (verdict.score or 0) >= config.accept_score and not verdict.vetoed_by
         return replace(verdict, marks=marks, accepted=accepted)
@@ -242,7 +242,7 @@ def check(
     graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=name, probability=held)
     verdict = _settled(graded, marks, passages, FeedbackConfig(veto=veto))
     said = [m.support for m in claims]
-    supported = said[:1] == ["supported"] and "unsupported" not in said
+    supported = said[:1] == ["supported"] and {"contradicted", "misattributed", "not found"}.isdisjoint(said)
     reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")
     return replace(verdict, reason=reason, accepted=supported and not verdict.vetoed_by)
 

@@ -9,22 +9,19 @@ from dataclasses import replace
 
 from sage_core._checks import check_text
 from sage_core.errors import InputError
-from sage_core.feedback.types import AnswerMark, Support
+from sage_core.feedback.types import AnswerMark
 from sage_core.text.spans import Span, trim
-from sage_core.verify.claims import CITATION, Claim
-from sage_core.verify.coefficients import threshold
+from sage_core.verify.claims import CITATION
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.passages import Source, checked_passages, parse_passages
 
 _log = logging.getLogger(__name__)
 
-# From training data, see ``sage_train.support``: of answers of one claim from the one on 80%
-# are supported, below the other 85% are not. In between nothing is said either way.
-SUPPORTED_FROM = threshold("supported_from")
-UNSUPPORTED_BELOW = threshold("unsupported_below")
 UNSUPPORTED = "[not in the passages]"
 """What is written behind a statement that no passage supports."""
+FAILED = ("contradicted", "not found")
+"""The words of statements that are marked so."""
 
 
 def mark_answer(
@@ -47,7 +44,7 @@ def mark_answer(
         ...     if mark.text.strip():
         ...         print(mark.support, mark.passage, mark.text)
         supported 0 The ferry leaves at seven.
-        unsupported None Tickets cost nine crowns on Sundays.
+        not found None Tickets cost nine crowns on Sundays.
 
     Args:
         answer: The answer.
@@ -77,15 +74,18 @@ def mark_answer(
             marks.append(_rest(answer, Span(at, claim.span.start)))
         text = claim.span.of(answer)
         cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
-        known = (claim.probability, claim.passage, claim.evidence, claim.reason, claim.instead)
-        marks.append(_placed(AnswerMark(claim.span, text, _support(claim), *known, cited), passages))
+        mark = _placed(replace(claim, cited=cited), passages)
+        others = [passages[n - 1] for n in cited if 0 < n <= len(passages)]
+        if mark.support == "supported" and others and passages[mark.passage or 0] not in others:
+            mark = _misattributed(mark, own.claims(question, answer[mark.span.start : mark.span.end], others))
+        marks.append(mark)
         at = claim.span.end
     if at < len(answer):
         marks.append(_rest(answer, Span(at, len(answer))))
     return tuple(marks if sources is None else [_in_source(m, passages, sources) for m in marks])
 
 
-def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[str]) -> list[Claim]:
+def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
     """The claims of an answer; one of unknown support if the judge breaks, which must not cost the answer."""
     try:
         return judge.claims(question, answer, passages)
@@ -95,7 +95,16 @@ def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[st
         _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
         whole = trim(answer, Span(0, len(answer)))
         reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
-        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
+        return [AnswerMark(whole, whole.of(answer), reason=reason)] if whole.end > whole.start else []
+
+
+def _misattributed(mark: AnswerMark, by_cited: Sequence[AnswerMark]) -> AnswerMark:
+    """A supported statement that cites other passages: whether those say it too, or leave it open."""
+    if any(claim.support == "supported" for claim in by_cited):
+        return mark
+    said = f"passage {(mark.passage or 0) + 1} says it, not the one cited"
+    open_ = any((claim.probability or 0.5) >= 0.5 for claim in by_cited)
+    return replace(mark, support="unsure" if open_ else "misattributed", reason=said)
 
 
 def _placed(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
@@ -132,24 +141,16 @@ def correct_citations(marks: Sequence[AnswerMark]) -> str:
     """
     told = []
     for mark in marks:
-        unsupported = mark.support == "unsupported"
+        unsupported = mark.support in FAILED
         right = mark.passage is not None and mark.passage + 1 in mark.cited
         text = mark.text
         first = CITATION.search(text)
-        if first and (unsupported or (mark.support == "supported" and not right)):
+        if first and (unsupported or (mark.support in ("supported", "misattributed") and not right)):
             # Once, where the first one stood.
             number = "" if unsupported or mark.passage is None else f" [{mark.passage + 1}]"
             text = f"{text[: first.start()]}{number}{CITATION.sub('', text[first.end() :])}"
         told.append(f"{text} {UNSUPPORTED}" if unsupported and mark.cited else text)
     return "".join(told)
-
-
-def _support(claim: Claim) -> Support:
-    if claim.refuted:  # whatever the counts say: the reason names the other word
-        return "unsupported"
-    if claim.probability is None or UNSUPPORTED_BELOW <= claim.probability < SUPPORTED_FROM:
-        return "unsure"
-    return "supported" if claim.probability >= SUPPORTED_FROM else "unsupported"
 
 
 def _rest(answer: str, span: Span) -> AnswerMark:

@@ -9,11 +9,11 @@ from typing import Any
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, ModelError
+from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.keywords import UNSPACED
 from sage_core.text.spans import Span
-from sage_core.verify.claims import Claim
 from sage_core.verify.judge import LocalJudge
-from sage_core.verify.scoring import VERBATIM_REASON
+from sage_core.verify.scoring import SUPPORTED_FROM, VERBATIM_REASON
 
 Pair = tuple[str, str]
 Scorer = Callable[[Sequence[Pair]], Sequence[float]]
@@ -64,7 +64,7 @@ class ModelJudge(LocalJudge):
         super().__setstate__(state)
         self._score, self._words = state["_checker"]
 
-    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
+    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
         """As `LocalJudge.claims_at`, with the model's probabilities, in whatever language the claims are."""
         claims = super().claims_at(answer, spans, passages)
         windows = _windows(passages, self._words)
@@ -84,14 +84,17 @@ class ModelJudge(LocalJudge):
         return scores
 
 
-def _by_model(claim: Claim, score: float) -> Claim:
+def _by_model(claim: AnswerMark, score: float) -> AnswerMark:
     # Models give a true quotation 0.01 now and then; what stands there word for word is there.
     if claim.reason == VERBATIM_REASON:
         return replace(claim, probability=max(score, claim.probability or 0.0))
     if score >= 0.5:
-        return replace(claim, probability=score, instead="", reason="")
+        word: Support = "supported" if score >= SUPPORTED_FROM else "unsure"
+        return replace(claim, support=word, probability=score, instead="", reason="")
     # That nothing is measured in the claim's language is said of the local judge.
-    return replace(claim, probability=score, reason="" if claim.probability is None else claim.reason)
+    word = "unsure" if claim.support == "supported" else claim.support
+    reason = "" if claim.probability is None else claim.reason
+    return replace(claim, support=word, probability=score, reason=reason)
 
 
 def _windows(passages: Sequence[str], most: int) -> list[str]:

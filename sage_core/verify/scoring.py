@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import names
 from sage_core.text.spans import Span
-from sage_core.verify.claims import CONTRADICTED, QUOTED, Claim
+from sage_core.verify.claims import CONTRADICTED, QUOTED
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
@@ -33,7 +34,10 @@ _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
 _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
-_UNLIKE = threshold("supported_from") - 0.01  # Most of one that may say more than its evidence.
+SUPPORTED_FROM = threshold("supported_from")
+"""From training data: of answers of one claim from it on 80% are supported."""
+_UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
+_HARDLY = 0.25  # Most of the words of a claim that is not found that any passage may have. By hand.
 NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
 """What rules see, in the order of `support_features`, behind its six counts."""
 
@@ -51,7 +55,7 @@ class ClaimScores:
         logit: Of that model, where it need not read.
     """
 
-    claim: Claim
+    claim: AnswerMark
     values: list[float]
     least: float
     most: float
@@ -73,19 +77,20 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
     values = support_features(text, own, material, contradicted=other is not None, verbatim=verbatim)
     # The first rule that holds bounds the probability and gives the reason.
+    word: Support = "not found" if values[0] <= _HARDLY else "unsure"
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
     if verbatim:
         reason, least = VERBATIM_REASON, VERBATIM
     elif _false_quotation(text, material):
-        reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
+        reason, most, word = "a quotation is not in the passages", _FALSE_QUOTATION, "not found"
     elif other is not None:
-        reason, most, instead = other.reason(material), CONTRADICTED, other.instead
+        reason, most, instead, word = other.reason(material), CONTRADICTED, other.instead, "contradicted"
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
     elif why := unlike(text, own, near) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
-    claim = Claim(span, text, None, *place, reason, instead)
+    claim = AnswerMark(span, text, word, None, *place, reason, instead)
     # What is there word for word, or not at all, the model need not read: 30 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)

@@ -53,7 +53,7 @@ def accepted(text: str, result: FeedbackResult) -> None:
     verdict = result.verdict
     assert verdict is not None and verdict.accepted and not verdict.vetoed_by
     assert result.stop_reason == "accepted" and len(result.rounds) == 1 and result.usage.calls <= 2
-    assert not any(m.refuted or m.support == "unsupported" for m in verdict.marks)
+    assert not any(m.support in ("not found", "contradicted") for m in verdict.marks)
     assert text == result.answer
 
 
@@ -63,7 +63,7 @@ def vetoed(text: str, result: FeedbackResult) -> None:
     assert verdict is not None and not verdict.accepted and (verdict.score or 0) < 4
     assert result.stop_reason != "accepted" and result.usage.calls == len(result.rounds)
     assert verdict.source == verdict.vetoed_by == "local judge"
-    (refuted,) = [m for m in verdict.marks if m.refuted]
+    (refuted,) = [m for m in verdict.marks if m.instead]
     assert refuted.instead and refuted.instead in verdict.reason, "the reader is told what the passages say"
     assert "0 of 1 statement supported by the passages, 1 contradicted by them" in support_words(
         verdict.marks
@@ -90,7 +90,7 @@ def shown(expected: str) -> Callable[[str, FeedbackResult], None]:
 
 def corrected(text: str, result: FeedbackResult) -> None:
     assert result.verdict is not None and result.rounds[0].answer == CITED
-    (number,) = {m.passage + 1 for m in result.verdict.marks if m.support == "supported"}  # type: ignore[operator]
+    (number,) = {m.passage + 1 for m in result.verdict.marks if m.support in ("supported", "misattributed")}  # type: ignore[operator]
     assert number != 9 and result.answer == CITED.replace("[9]", f"[{number}]")
     assert all(m.heading.startswith("Handbook") for m in result.verdict.marks if m.evidence)
 

@@ -225,7 +225,7 @@ def test_queries_that_are_made_are_shown(over: Searched) -> None:
 def test_an_answer_has_its_marks(over: Searched) -> None:
     engine = over.index.as_query_engine(llm=ScriptedLLM.of([INVENTED]), similarity_top_k=2)
     for found in (inspect(engine), inspect(expressions(over))):
-        assert [m.support for m in found.marks if m.text.strip()] == ["supported", "unsupported"]
+        assert [m.support for m in found.marks if m.text.strip()] == ["supported", "not found"]
         assert found.answer == INVENTED and EVIDENCE in found.prompts[0] and QUESTION in found.prompts[0]
 
 

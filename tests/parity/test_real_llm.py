@@ -113,7 +113,7 @@ async def test_sage(chat: OpenAIChat, tmp_path: Path) -> None:
         for answer in (sage.ask(UNSAID), await sage.aask(UNSAID), streamed):
             ends_well(answer.text, answer.feedback)  # type: ignore[union-attr]
             assert not answer.feedback.rounds[0].answer_usage.estimated  # type: ignore[union-attr]
-            assert any(m.support in ("unsure", "unsupported") for m in answer.marks())  # type: ignore[union-attr]
+            assert any(m.support in ("unsure", "not found") for m in answer.marks())  # type: ignore[union-attr]
     assert len([piece for piece in pieces if isinstance(piece, str)]) > 3
 
 
@@ -141,4 +141,4 @@ async def test_chain(chat: OpenAIChat) -> None:
 
 def test_an_invented_captain_is_marked() -> None:
     marks = mark_answer("The ferry takes 40 minutes. Captain Elen steers it.", list(GUIDE))
-    assert [m.support for m in marks if m.text.strip()] == ["supported", "unsupported"]
+    assert [m.support for m in marks if m.text.strip()] == ["supported", "not found"]

@@ -11,8 +11,8 @@ less of it the model is better on its training sources and worse on sources that
 Beside the counts stands the logit of the entailment model. Its
 weight, one number, is fitted on answers of kinds that this model did not learn of (`JUDGED`).
 
-``supported_from`` and ``unsupported_below``: of answers of one claim beyond them 80% are supported, and 85%
-not, each judged by a model fitted without its source, where both kinds are equally frequent. Of the answers
+``supported_from``: of answers of one claim above it 80% are supported, each judged by a model fitted without
+its source, where both kinds are equally frequent. Of the answers
 of dialogue models that people graded (BEGIN), judged likewise, 2% of those that are not supported reach
 ``support_at``.
 """
@@ -54,7 +54,7 @@ RIDGE = 3_000.0
 # half of WiCE's development claims and on claims made by rule.
 PRIOR = (1.0387, 1.2927, 0.8866, -1.9519, -1.3707, -0.0741, -1.7402)
 POSITIVE = ("verbatim",)
-SUPPORTED_SURE, UNSUPPORTED_SURE, ACCEPTED = 0.8, 0.85, 0.02
+SUPPORTED_SURE, ACCEPTED = 0.8, 0.02
 
 
 @dataclass
@@ -201,7 +201,7 @@ def surest(scores: Rows, labels: Rows, weights: Rows, share: float) -> float:
 
 
 def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
-    """Where a mark says supported, and unsupported."""
+    """Where a mark says supported."""
     sources = sorted({a.source for a in answers})
     left_out = {}
     for source in sources:
@@ -229,7 +229,6 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
     weights = balanced([a for a in answers if len(a.rows) == 1])
     cuts = {
         "supported_from": surest(scores, labels, weights, SUPPORTED_SURE),
-        "unsupported_below": -surest(-scores, 1 - labels, weights, UNSUPPORTED_SURE),
         "support_at": accept,
     }
     return {name: round(1 / (1 + float(np.exp(-v))), 2) for name, v in cuts.items()}

@@ -46,4 +46,4 @@ def test_what_people_found_supported_is_told_from_the_rest(tmp_path: Path) -> No
     fitted = json.loads(result.output)
     assert len(fitted["grounding"]["weights"]) == 6 + len(NAMES) + 1
     assert fitted["grounding"]["weights"][0] > 0 > fitted["grounding"]["weights"][4]  # words, names missing
-    assert 0 < fitted["thresholds"]["unsupported_below"] < fitted["thresholds"]["supported_from"] < 1
+    assert 0 < fitted["thresholds"]["supported_from"] < 1

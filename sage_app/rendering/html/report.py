@@ -68,7 +68,14 @@ def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
     parts: list[Child] = []
     for mark, number in zip(marks, citations(answer, marks), strict=True):
         kind = mark.support if mark.support in FLAGS else None
-        parts.append(tag("span", *_emphasized(mark.text), class_=kind, title=mark.reason or None))
+        parts.append(
+            tag(
+                "span",
+                *_emphasized(mark.text),
+                class_=kind and kind.replace(" ", "-"),
+                title=mark.reason or None,
+            )
+        )
         if number is not None and mark.passage is not None and mark.evidence is not None:
             quote = one_line(mark.evidence.of(texts[mark.passage]))
             link = f"#{anchor(answer.retrieval, number)}"

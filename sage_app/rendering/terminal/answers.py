@@ -18,7 +18,7 @@ from sage_core.feedback.types import ASKED, short_grade
 from sage_core.text.sanitize import one_line, terminal_safe
 from sage_core.verify import AnswerMark
 
-_STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
+_STYLES = {**dict.fromkeys(FLAGS, "underline red"), "unsure": "underline yellow"}
 
 
 def answer_view(answer: Answer) -> RenderableType:

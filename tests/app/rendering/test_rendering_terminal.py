@@ -66,7 +66,7 @@ def test_statements_carry_the_number_of_their_passage_or_say_that_there_is_none(
     out = printed(answer(retrieval([0.9, 0.8, 0.1], texts), [said], [Verdict(9, 0)]))
     assert "The ferry leaves at seven. [1] Tickets cost nine crowns on Sundays. [not in the passages]" in out
     assert "[1] file-0.md:0  The ferry leaves at seven." in out
-    assert "1 of 2 statements supported by the passages, 1 not found in them" in out
+    assert "1 of 2 statements supported by the passages, 1 not in the passages" in out
 
 
 def test_segments_print_no_escape():

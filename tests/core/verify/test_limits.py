@@ -80,7 +80,7 @@ def test_what_the_passages_do_not_say_is_not_accepted(row: tuple[str, ...]) -> N
 def test_what_they_say_is_not_contradicted(row: tuple[str, ...]) -> None:
     passage, answer, *question = row
     verdict = check("".join(question), [passage], answer)
-    assert not verdict.vetoed_by and not any(mark.refuted for mark in verdict.marks)
+    assert not verdict.vetoed_by and not any(mark.instead for mark in verdict.marks)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_statements_are_supported_by_their_passage_or_not():
     answer = "Based on the passages, the bridge was opened in 1932. Tickets cost nine crowns on Sundays."
     marks = mark_answer(answer, PASSAGES, judge=WORDS)
     opening, supported, space, unsupported = marks
-    assert [m.support for m in marks] == ["nothing claimed", "supported", "nothing claimed", "unsupported"]
+    assert [m.support for m in marks] == ["nothing claimed", "supported", "nothing claimed", "not found"]
     assert opening.text == "Based on the passages, " and not space.text.strip()
     assert supported.evidence.of(PASSAGES[supported.passage]) == "The bridge was opened in 1932."
     assert unsupported.text == "Tickets cost nine crowns on Sundays."
@@ -31,7 +31,7 @@ def test_a_short_answer_is_read_with_its_question():
     assert right.passage == 0
     assert right.evidence.of(PASSAGES[0]) == "The ferry leaves at seven."
     assert right.support == "supported"
-    assert wrong.support == "unsupported"
+    assert (wrong.support, wrong.instead) == ("contradicted", "seven")
 
 
 def test_other_languages_are_unsure_and_say_why():

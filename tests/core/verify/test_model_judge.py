@@ -57,7 +57,7 @@ def test_in_any_language_the_model_is_asked_and_its_word_counts(answer: str, lan
 def test_it_goes_where_a_local_judge_goes() -> None:
     judge = ModelJudge(lambda pairs: [float("departs" in claim) for _, claim in pairs])
     found = mark_answer(ANSWER, PASSAGES, judge=judge)
-    assert [m.support for m in found if m.text.strip()] == ["supported", "unsupported"]
+    assert [m.support for m in found if m.text.strip()] == ["supported", "unsure"]
     assert judge.name == pickle.loads(pickle.dumps(ModelJudge(halves))).name == "model"
 
 
@@ -91,7 +91,7 @@ def test_a_model_is_asked_whatever_the_language(answer: str, passage: str) -> No
     judge = ModelJudge(score)
     (claim,) = judge.grounding(answer, [passage])
     assert asked == [(passage, answer)]
-    assert (claim.probability, claim.refuted) == (0.9, False)
+    assert (claim.probability, claim.instead) == (0.9, "")
     assert judge.supported("?", answer, [passage]) == pytest.approx(0.9)
     (mark,) = mark_answer(answer, [passage], judge=judge)
     assert mark.support == "supported"

@@ -75,7 +75,7 @@ def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
     right, wrong = (
         judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
     )
-    assert not right.refuted and wrong.refuted
+    assert not right.instead and wrong.instead
 
 
 def test_spans_hold_where_lower_case_is_longer() -> None:

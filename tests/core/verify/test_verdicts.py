@@ -88,7 +88,7 @@ UNSURE = [
 def test_no_critic_has_a_wrong_answer_accepted(question: str, answer: str) -> None:
     verdict = settled(Verdict(9), question, answer, DOCUMENTS)
     assert not verdict.accepted and verdict.score <= 3 and verdict.vetoed_by == "local judge"
-    assert any(m.support == "unsupported" for m in verdict.marks), "the marks say why"
+    assert any(m.support == "contradicted" for m in verdict.marks), "the marks say why"
     assert not check(question, DOCUMENTS, answer).accepted
 
 
@@ -96,14 +96,14 @@ def test_no_critic_has_a_wrong_answer_accepted(question: str, answer: str) -> No
 def test_every_right_answer_keeps_its_grade(question: str, answer: str) -> None:
     verdict = settled(Verdict(9), question, answer, DOCUMENTS)
     assert verdict.accepted and verdict.score == 9
-    assert not any(m.support == "unsupported" or m.refuted for m in verdict.marks)
+    assert not any(m.support in ("not found", "contradicted") for m in verdict.marks)
 
 
 @pytest.mark.parametrize(("question", "answer"), UNSURE)
 def test_what_is_not_known_is_not_called_supported(question: str, answer: str) -> None:
     assert not check(question, DOCUMENTS, answer).accepted
     assert {m.support for m in settled(Verdict(9), question, answer, DOCUMENTS).marks} <= {
-        "unsure", "unsupported", "nothing claimed",
+        "unsure", "contradicted", "not found", "nothing claimed",
     }  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def test_the_same_in_other_order_is_supported_and_never_contradicted(
     passage: str, right: str, support: str
 ) -> None:
     (mark,) = check("", [passage], right).marks
-    assert not mark.refuted and mark.support == (support or mark.support)
+    assert not mark.instead and mark.support == (support or mark.support)
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,12 @@ def test_an_answer_in_free_words_keeps_its_grade(passage: str, answer: str, scor
 
 def test_the_place_is_named_by_its_heading() -> None:
     verdict = check("What is the rent?", DOCUMENTS, "The rent is 1,520 euros a month.")
-    (mark,) = [m for m in verdict.marks if m.refuted]
+    (mark,) = [m for m in verdict.marks if m.instead]
     assert mark.passage == 1 and mark.evidence is not None and mark.evidence.of(DOCUMENTS[1])
     assert "1,250" in mark.reason and "Orchard lease" in mark.reason
 
 
-@pytest.mark.parametrize(("passage", "mark"), [(0, "unsupported"), (11, "unsupported"), (2, "unsure")])
+@pytest.mark.parametrize(("passage", "mark"), [(0, "not found"), (11, "not found"), (2, "unsure")])
 def test_what_is_merely_not_found_overrules_no_critic(passage: int, mark: str) -> None:
     question, answer = "Who sells tickets?", "Tickets are sold by the bakery in Elm Street."
     verdict = settled(Verdict(9, passage=passage), question, answer, DOCUMENTS)
