@@ -96,7 +96,10 @@ def as_vectors(name: str, given: object, dimensions: int) -> NDArray[np.float32]
 
 # What sentence-transformers raises: OSError for files and downloads, the others for files of another kind
 # or damaged ones, a device that torch does not know (RuntimeError) or was not built for (AssertionError).
-LOADING_ERRORS = (OSError, ValueError, LookupError, RuntimeError, AssertionError, TypeError, AttributeError)
+LOADING_ERRORS = (
+    *(OSError, ValueError, LookupError, RuntimeError, AssertionError, TypeError, AttributeError),
+    ImportError,  # of the module of a folder that a newer library wrote
+)
 
 
 @contextmanager
@@ -177,24 +180,26 @@ class SentenceTransformerEmbedder(LocalEmbedder):
     def _encode(self, texts: Sequence[str], *, question: bool) -> NDArray[np.float32]:
         """One row for each text. Hold the lock."""
         model = self._loaded()
-        # Models with separate prompts for questions and passages have these; older releases only `encode`.
-        encode = getattr(model, "encode_query" if question else "encode_document", model.encode)
+        encode = model.encode_query if question else model.encode_document
+        # An empty prompt "document", which the library adds, hides the folder's own "passage" from it.
+        prompts = [*(["query"] if question else ["document", "passage", "corpus"]), model.default_prompt_name]
+        own = next((name for name in prompts if model.prompts.get(name)), None)
         if not texts:
             # Older releases say `get_sentence_embedding_dimension`.
             size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
             return np.zeros((0, int(size() or 0)), dtype=np.float32)
-        rows = np.asarray(encode(list(texts), show_progress_bar=False), dtype=np.float32)
+        rows = np.asarray(encode(list(texts), prompt_name=own, show_progress_bar=False), dtype=np.float32)
         return unit_rows(rows) if self._normalize else rows
 
     def _load(self) -> Any:
         try:
-            from sentence_transformers import SentenceTransformer
+            from sentence_transformers import SentenceTransformer, __version__
         except ImportError as error:
             raise MissingExtraError(f"the embedding model {self._source!r}", "models") from error
         logger.info("loading embedding model %s", self._source)
         try:
             with quiet_loading():
-                return SentenceTransformer(
+                model = SentenceTransformer(
                     self._source,
                     device=self._device,
                     trust_remote_code=False,
@@ -202,6 +207,9 @@ class SentenceTransformerEmbedder(LocalEmbedder):
                 )
         except LOADING_ERRORS as error:
             raise ModelError(
-                f"cannot load the embedding model {self._source!r} ({error}). Give the folder of a "
-                "sentence-transformers model with weights in safetensors; MiniLMEmbedder() needs no download."
+                f"cannot load the embedding model {self._source!r} by sentence-transformers {__version__} "
+                f"({error}). Give a folder of this version with weights in safetensors."
             ) from error
+        if Path(self._source).is_dir() and not Path(self._source, "modules.json").is_file():
+            logger.warning("%s has no modules.json: mean pooling is assumed", self._source)
+        return model.float() if model.device.type == "cpu" else model

@@ -1,6 +1,8 @@
 """Embedding models by name, and a hosted one through the whole pipeline."""
 
 import hashlib
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from sage_app.models import OpenAIEmbedder, SentenceTransformerEmbedder, named_e
 from sage_core.embedding import MiniLMEmbedder
 from sage_core.errors import InputError, ModelError
 from tests.fakes.llm_server import LLMServer
+from tests.fakes.sentence_transformer import save_transformer
 
 
 def test_names():
@@ -90,3 +93,50 @@ def test_a_folder_without_a_model_says_what_to_do(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match="safetensors"):
         SentenceTransformerEmbedder(tmp_path).embed_query("a question")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pytest.importorskip("sentence_transformers")
+    return save_transformer(tmp_path_factory.mktemp("model"))
+
+
+def changed(folder, target, name, **values):
+    """A copy of a model's folder, one of its JSON files changed."""
+    shutil.copytree(folder, target)
+    data = json.loads((target / name).read_text())
+    for key, value in values.items():
+        data[int(key[1:]) if key[0] == "_" else key] = value
+    (target / name).write_text(json.dumps(data))
+    return target
+
+
+@pytest.mark.slow
+@pytest.mark.soak  # imports torch
+def test_a_folders_own_prompts_are_used_for_questions_and_passages(folder, tmp_path):
+    prompts = {"query": "query: ", "passage": "passage: "}
+    asked = changed(folder, tmp_path / "m", "config_sentence_transformers.json", prompts=prompts)
+    with_prompts, without = SentenceTransformerEmbedder(asked), SentenceTransformerEmbedder(folder)
+    text = "The ferry leaves."
+    for found, right in (
+        (with_prompts.embed_documents([text])[0], without.embed_documents([f"passage: {text}"])[0]),
+        (with_prompts.embed_query(text), without.embed_query(f"query: {text}")),
+    ):
+        np.testing.assert_allclose(found, right, atol=1e-6)
+        assert not np.allclose(found, without.embed_query(text), atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.soak  # imports torch
+def test_a_folder_without_modules_warns_and_one_of_a_newer_library_names_the_version(
+    folder, tmp_path, caplog
+):
+    plain = tmp_path / "plain"
+    shutil.copytree(folder, plain)
+    (plain / "modules.json").unlink()
+    SentenceTransformerEmbedder(plain).embed_query("a")
+    assert "no modules.json: mean pooling is assumed" in caplog.text
+    module = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.of_tomorrow.Transformer"}
+    newer = changed(folder, tmp_path / "newer", "modules.json", _0=module)
+    with pytest.raises(ModelError, match=r"by sentence-transformers \d.*of_tomorrow"):
+        SentenceTransformerEmbedder(newer).embed_query("a")
