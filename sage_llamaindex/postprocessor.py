@@ -343,7 +343,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _postprocessing(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
     ) -> Steps[list[NodeWithScore]]:
-        if not nodes:
+        if not (nodes := [n if isinstance(n, NodeWithScore) else NodeWithScore(node=n) for n in nodes]):
             return []
         with self.events(nodes, query_bundle) as ended:
             ranked = yield from self._ranking(nodes, query_bundle)

@@ -142,7 +142,8 @@ class FeedbackLoop:
         self._expect("generate")
         text = without_reasoning(text)
         self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
-        if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
+        abstains = self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer)
+        if abstains or not text.strip():
             # The paper has the critic grade it; its instructions settle the grade, so the call is saved.
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
@@ -150,9 +151,8 @@ class FeedbackLoop:
         if self.config.critic == "llm" and self._over_for_grade():
             return self._finish("budget")
         self._state = "judge"
-        current = self._rounds[-1]
         # The text as it was given: a citation or a mark is an offset into it.
-        return Judge(current.selection, text, current.number)
+        return Judge(self._rounds[-1].selection, text, len(self._rounds))
 
     def answer_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
         """Tell the loop that the answer could not be made; an earlier round's answer is kept.

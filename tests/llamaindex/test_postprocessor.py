@@ -273,3 +273,9 @@ def test_the_floor_is_as_much_to_read_in_hindi(chosen: bool, monkeypatch: pytest
     counter = get_counter("words" if chosen else "bert")
     tokens = counter.count_many([node.text for node in sent])
     assert sum(tokens) >= 250 and sum(tokens[:-1]) < 250
+
+
+def test_nodes_that_were_never_searched_are_taken_too():
+    nodes = [TextNode(text="The ferry leaves at nine."), TextNode(text="Bees need flowers.")]
+    kept = SageNodePostprocessor().postprocess_nodes(nodes, query_str="When does the ferry leave?")
+    assert kept[0].text == "The ferry leaves at nine."

@@ -144,6 +144,18 @@ def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
         assert asked == ["“The documents do not say”"]
 
 
+@pytest.mark.parametrize("policy", ["adaptive", "paper"])
+def test_a_blank_answer_is_none_and_is_asked_for_again(policy) -> None:
+    config = FeedbackConfig(selection=SelectionConfig(min_k=3), policy=policy)
+    replies = iter(["  \n", "<think>Hm.</think>", "At nine."])
+    result = run_loop(
+        FeedbackLoop(CLIFF, "unbounded", config),
+        lambda s: (next(replies), ONE_CALL),
+        lambda s, answer: (grade(9 if answer == "At nine." else 10), ONE_CALL),
+    )
+    assert (result.answer, result.stop_reason, len(result.rounds)) == ("At nine.", "accepted", 3)
+
+
 @pytest.mark.parametrize(
     ("scores", "first", "expected"),
     [
