@@ -27,7 +27,7 @@ from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.inspecting import Inspection, Passage, Record, Recorder
 from sage_core.selection import Selection
-from sage_llamaindex.node_parser import text_counter
+from sage_llamaindex._component import text_counter
 from sage_llamaindex.postprocessor import Ranking
 
 _TAG = "sage_inspect"

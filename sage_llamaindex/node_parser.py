@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-import pickle
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.node_parser.interface import MetadataAwareTextSplitter
@@ -27,15 +25,9 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llama_index.core.utils import get_tqdm_iterable
 from llama_index_instrumentation import get_dispatcher
-from pydantic import (
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    computed_field,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, PrivateAttr, computed_field, field_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import Self
 
@@ -46,15 +38,14 @@ from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.text.tokens import CallableCounter, TokenCounter, TokenizerCounter, function_name, get_counter
-from sage_llamaindex._component import IdFunc, SageComponent, cache_token
+from sage_core.text.tokens import TokenCounter, function_name
+from sage_llamaindex._component import SageComponent, chosen_tokenizer, text_counter
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
 DEFAULT_CHUNK_SIZE = 1024
 """Most tokens of text and metadata where no ``chunk_size`` was given: that of LlamaIndex's own splitters."""
-CUSTOM = "custom"
 # Kept by chunks, and not shown to the LLM: on short chunks a path is a fifth of the prompt.
 _HIDDEN = ("file_path", PATH_KEY)
 _SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
@@ -93,8 +84,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     model: str = Field(
         default="default",
-        description="Name of a bundled boundary model, or the folder of a trained one. "
-        "'custom' with a `segmenter` of your own.",
+        description="Name of a bundled boundary model, or the folder of a trained one.",
     )
     chunk_size: int | None = Field(
         default=None,
@@ -111,29 +101,20 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         description="Mean tokens of a chunk's own text, or 'sentence' (35), 'passage' (80), 'section' (250), "
         "or 'topic': as the text has it.",
     )
-    tokenizer: str | None = Field(
-        default=None,
-        description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words' or a "
-        "Hugging Face tokenizer. None: Settings.tokenizer where it was set, else 'bert'.",
-    )
     segmenter: SkipJsonSchema[Segmenter | None] = Field(
         default=None,
         exclude=True,
         description="A `sage_core` Segmenter of your own, with a model object, a sentence splitter or a "
-        "token counter of yours. It stands for `model`, `tokenizer` and `target_tokens`.",
+        "token counter of yours. It stands for `model` and `target_tokens`; it is not saved. Without one "
+        "tokens are those of Settings.tokenizer, if that was set, else of 'bert'.",
     )
-    id_func: IdFunc = Field(
+    id_func: SkipJsonSchema[Callable[..., str]] = Field(
         default=default_id_func,
-        description="From (number of the chunk, its document) to the id of the chunk.",
+        exclude=True,
+        description="From (number of the chunk, its document) to the id of the chunk; it is not saved.",
     )
 
-    _active: Segmenter = PrivateAttr()
-    # That of ``Settings`` in the process where the parser was pickled: a worker process has no such Settings.
-    _pickled_counter: str | TokenCounter | None = PrivateAttr(default=None)
-    _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
-    _saved_fingerprint: str | None = PrivateAttr(default=None)
-
-    _derived: ClassVar[frozenset[str]] = frozenset({"class_name", "fingerprint"})
+    _made: tuple[tuple[Any, ...], Segmenter] | None = PrivateAttr(default=None)
 
     def __init__(
         self,
@@ -142,29 +123,28 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         *,
         target_tokens: int | Size | None = None,
         model: str = "default",
-        tokenizer: str | None = None,
         segmenter: Segmenter | None = None,
         include_metadata: bool = True,
         include_prev_next_rel: bool = True,
         callback_manager: CallbackManager | None = None,
         id_func: Callable[..., str] | None = None,
-        class_name: object = None,  # what `to_dict` adds
-        fingerprint: object = None,
     ) -> None:
         """See the fields; sizes by position are as those of LlamaIndex's TokenTextSplitter."""
-        fields = {
+        if segmenter is not None and (target_tokens is not None or model != "default"):
+            raise InputError("a segmenter of your own has its settings: leave target_tokens and model out")
+        fields: dict[str, Any] = {
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
             "target_tokens": target_tokens,
             "model": model,
-            "tokenizer": tokenizer,
             "segmenter": segmenter,
             "include_metadata": include_metadata,
             "include_prev_next_rel": include_prev_next_rel,
-            "callback_manager": callback_manager,
-            "id_func": id_func,
+            "callback_manager": callback_manager or CallbackManager([]),
+            "id_func": id_func or default_id_func,
         }
-        super().__init__(**{name: value for name, value in fields.items() if value is not None})
+        super().__init__(**fields)
+        _ = self._active  # what does not go together fails now
 
     @classmethod
     def class_name(cls) -> str:
@@ -178,13 +158,15 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
-        """A parser from `to_dict`. What was an object (``segmenter``, ``id_func``) is passed again by name.
-
-        Raises:
-            ValueError: Where such an object is missing.
-        """
-        parser = super().from_dict(data, **kwargs)
-        parser._saved_fingerprint = str(data.get("fingerprint") or "").partition(":")[0] or None
+        """A parser from `to_dict`. What was an object (``segmenter``, ``id_func``) is passed again."""
+        saved = str(data.get("fingerprint") or "")
+        parser = super().from_dict({k: v for k, v in data.items() if k != "fingerprint"}, **kwargs)
+        # Of functions only their number is compared: one without a name of its own has another each time.
+        if saved and _outline_of(saved) != _outline_of(parser.fingerprint):
+            logger.warning(
+                "this parser was saved with another model, segmenter or id_func: pass it to from_dict again, "
+                "or chunks and ids differ"
+            )
         return parser
 
     @field_validator("chunk_overlap")
@@ -197,127 +179,44 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             )
         return 0
 
-    @field_validator("tokenizer", mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        if callable(value):
-            raise InputError(
-                "tokenizer is a name, so that it can be saved and cached; for a function pass "
-                "segmenter=Segmenter(counter=CallableCounter(function, name)) from sage_core"
-            )
-        return value
-
-    @model_validator(mode="after")
-    def _prepare(self) -> Self:
-        """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
-        counter = self.tokenizer or self._pickled_counter or chosen_tokenizer()
-        made_from = (
-            self.model, self.tokenizer, counter, self.target_tokens, self.chunk_size, id(self.segmenter)
-        )  # fmt: skip
-        # Every assignment validates: the segmenter, with its caches, is made anew only on change.
-        if made_from == self._made_from:
-            return self
+    @property
+    def _active(self) -> Segmenter:
+        """What cuts, by the settings as they are now."""
         if self.segmenter is not None:
-            if (
-                self.target_tokens is not None
-                or self.model not in ("default", CUSTOM)
-                or self.tokenizer not in (None, "bert", CUSTOM)
-            ):
-                raise InputError(
-                    "a segmenter of your own has its settings already: leave target_tokens, model and "
-                    "tokenizer out"
-                )
-            active = self.segmenter
-            # Not by assignment, which would validate again.
-            self.__dict__.update(model=CUSTOM, tokenizer=CUSTOM)
-            made_from = (CUSTOM, CUSTOM, counter, None, self.chunk_size, id(active))
-        elif self.model == CUSTOM:
-            raise InputError(
-                "the parser was saved with a segmenter of its own: pass it again, "
-                "SageNodeParser.from_dict(data, segmenter=...)"
-            )
-        else:
+            return self.segmenter
+        settings = (self.model, self.chunk_size, self.target_tokens, chosen_tokenizer())
+        if self._made is None or self._made[0] != settings:
             sizes = chunk_sizes(self.chunk_size, target_tokens=self.target_tokens)
-            active = Segmenter(self.model, counter=counter, **sizes)
-        self._active = active
-        self._made_from = made_from
-        return self
+            self._made = settings, Segmenter(self.model, counter=text_counter(), **sizes)
+        return self._made[1]
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if self.tokenizer is None and self.segmenter is None:
-            try:
-                pickle.dumps(self._active.counter)
-            except Exception as error:  # whatever a user's function raises
-                logger.warning(
-                    "Settings.tokenizer cannot be pickled (%s): another process counts with 'bert'. Name "
-                    "one, SageNodeParser(tokenizer=...)",
-                    error,
-                )
-            else:
-                state["counter"] = self._active.counter
+        # A worker process has no such Settings, and would cut by another counter.
+        if self.segmenter is None and chosen_tokenizer() is not None:
+            state |= {"segmenter": self._active, "model": "default", "target_tokens": None}
         return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if (counter := state.get("counter")) is not None:
-            # A worker process has its own `Settings`: without this it would cut by another counter.
-            self._pickled_counter = counter
-            self._prepare()  # type: ignore[operator]  # a validator is callable
 
     @computed_field(repr=False)  # type: ignore[prop-decorator]
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the model's weights and every setting of the segmenter.
+        """SHA-256 over weights and settings of the segmenter, and the names of functions of yours.
 
         Part of `to_dict`, hence of the key of an ingestion cache: chunks of another model are never served.
         """
-        splitter = self._active.sentences
-        # Ours is versioned with the segmenter.
-        if splitter is split_sentences:
-            return self._active.fingerprint
-        return f"{self._active.fingerprint}:{cache_token(splitter, 'the sentence splitter')}"
+        functions = ((self._active.sentences, split_sentences), (self.id_func, default_id_func))
+        names = [function_name(function) for function, ours in functions if function is not ours]
+        return ":".join([self._active.fingerprint, *names])
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of one text, as strings; none for a blank text."""
-        return self.split_texts([text])
-
-    def split_texts(self, texts: list[str]) -> list[str]:
-        """The chunks of all texts, one after the other. The texts are segmented together."""
-        spans_of = self._spans(texts, [self._limit(0)] * len(texts))
-        return [span.of(text) for text, spans in zip(texts, spans_of, strict=True) for span in spans]
+        return self.split_text_metadata_aware(text, "")
 
     def split_text_metadata_aware(self, text: str, metadata_str: str) -> list[str]:
         """The chunks of one text, leaving room for metadata within ``chunk_size``."""
-        return self.split_texts_metadata_aware([text], [metadata_str])
-
-    def split_texts_metadata_aware(self, texts: list[str], metadata_strs: list[str]) -> list[str]:
-        """Like `split_text_metadata_aware`, for many texts together."""
-        if len(texts) != len(metadata_strs):
-            raise InputError("texts and metadata_strs must have the same length")
-        sizes = self._active.counter.count_many(
-            [f"{m.strip()}\n\n" if m.strip() else "" for m in metadata_strs]
-        )
-        spans_of = self._spans(texts, [self._limit(size) for size in sizes])
-        return [span.of(text) for text, spans in zip(texts, spans_of, strict=True) for span in spans]
-
-    def get_nodes_from_documents(
-        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
-    ) -> list[BaseNode]:
-        """The chunks of all documents.
-
-        Raises:
-            InputError: For plain texts in their place.
-        """
-        _check_documents(documents)
-        return super().get_nodes_from_documents(documents, show_progress, **kwargs)
-
-    async def aget_nodes_from_documents(
-        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
-    ) -> list[BaseNode]:
-        """`get_nodes_from_documents` as a coroutine."""
-        _check_documents(documents)
-        return await super().aget_nodes_from_documents(documents, show_progress, **kwargs)
+        metadata = f"{metadata_str.strip()}\n\n" if metadata_str.strip() else ""
+        (spans,) = self._spans([text], [self._limit(self._active.counter.count(metadata))])
+        return [span.of(text) for span in spans]
 
     def _parse_nodes(
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
@@ -330,7 +229,6 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             self._limit(size, outline) if text.strip() else 0
             for size, outline, text in zip(sizes, outlines, texts, strict=True)
         ]
-        # All texts of a call together: the boundary model runs in full batches.
         spans_of = self._spans(texts, limits, show_progress)
         chunks: list[BaseNode] = []
         for node, text, outline, spans in zip(nodes, texts, outlines, spans_of, strict=True):
@@ -379,21 +277,27 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         ]
 
     def _limit(self, overhead: int, outline: Outline | None = None) -> int:
-        """Most tokens of a chunk's text, where metadata takes ``overhead``, and the headings some more."""
-        room = room_for_text(self._active, self.chunk_size, overhead)
-        if outline is None:
-            return room
+        """Most tokens of a chunk's text, where metadata takes ``overhead``, and the headings some more.
+
+        Raises:
+            InputError: If metadata leaves no room.
+        """
+        most, left = int(self._active.max_tokens), self._ceiling - overhead
+        if left <= 0:
+            raise InputError(
+                f"the metadata is {overhead} tokens long and chunk_size is {self._ceiling}: raise chunk_size "
+                "or list long metadata keys in excluded_embed_metadata_keys and excluded_llm_metadata_keys"
+            )
+        if overhead and left < min(_SMALL, most):
+            logger.warning("metadata leaves %d of %d tokens of a chunk for text", left, self._ceiling)
         # Headings are kept within a quarter of what there is, so that they never crowd out the text.
-        left = self._ceiling - overhead
-        longest = outline.longest(self._active.counter)
-        return min(room, left - min(longest + _LABELS, left // 4) if longest else left)
+        longest = outline.longest(self._active.counter) if outline is not None else 0
+        return min(most, left - min(longest + _LABELS, left // 4) if longest else left)
 
     @property
     def _ceiling(self) -> int:
         """Most tokens of a chunk together with its metadata."""
-        if self.chunk_size is not None:
-            return self.chunk_size
-        return max(DEFAULT_CHUNK_SIZE, int(self._active.max_tokens))
+        return self.chunk_size or max(DEFAULT_CHUNK_SIZE, int(self._active.max_tokens))
 
     def _outline(self, node: BaseNode, text: str) -> Outline | None:
         """Title and headings of a node's text; None if they are not used."""
@@ -454,89 +358,22 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False
     ) -> list[list[Span]]:
         """Chunk spans of every text, none above its limit, and the events that tell of it."""
-        if self._saved_fingerprint not in (None, self._active.fingerprint):
-            logger.warning(
-                "this parser was saved with another version of its model or defaults: chunks may differ"
-            )
-            self._saved_fingerprint = None
         with self.callback_manager.event(
             CBEventType.CHUNKING, payload={EventPayload.CHUNKS: list(texts)}
         ) as event:
-            segmented = self._active.segment_within(texts, limits, progress=show_progress)
+            # All together, so that the boundary model runs in full batches; for a bar in smaller ones.
+            step = 16 if show_progress else max(len(texts), 1)
+            starts = get_tqdm_iterable(range(0, len(texts), step), show_progress, "Parsing nodes")
+            segmented: list[list[Span]] = []
+            for i in starts:
+                segmented += self._active.segment_within(texts[i : i + step], limits[i : i + step])
             pieces = [span.of(text) for text, spans in zip(texts, segmented, strict=True) for span in spans]
             event.on_end(payload={EventPayload.CHUNKS: pieces})
         return segmented
 
 
-def _check_documents(documents: Sequence[Any]) -> None:
-    if isinstance(documents, BaseNode):
-        raise InputError("documents are a list of Document objects: give [document]")
-    if isinstance(documents, str) or any(isinstance(item, str) for item in documents):
-        raise InputError("documents are Document objects, not texts: give [Document(text=text)]")
-
-
-class EncodedLength:
-    """Length of what a function encodes a text to: a counter that pickles if the function does."""
-
-    def __init__(self, encode: Callable[[str], Sequence[Any]]) -> None:
-        self.encode = encode
-        self.name = f"len:{function_name(encode)}"
-
-    def __call__(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return len(self.encode(text))
-
-
-def text_counter() -> TokenCounter:
-    """What sizes nodes where nothing is said: ``Settings.tokenizer``, or ``"bert"``."""
-    counter = chosen_tokenizer()
-    return get_counter(counter) if isinstance(counter, str) else counter
-
-
-def chosen_tokenizer() -> str | TokenCounter:
-    """A counter for ``Settings.tokenizer`` where the user has set one; else ``"bert"``.
-
-    LlamaIndex puts a tokenizer of its own there the first time any part asks for one; that is no choice.
-    """
-    import llama_index.core
-
-    encode = llama_index.core.global_tokenizer
-    if encode is None:
-        return "bert"
-    owner = getattr(encode, "__self__", None)
-    if isinstance(encode, partial):
-        owner = getattr(encode.func, "__self__", None)
-        if type(owner).__module__.startswith("tiktoken") and encode.keywords == {"allowed_special": "all"}:
-            return "bert"
-    if type(owner).__module__.startswith("tiktoken"):
-        return get_counter(str(getattr(owner, "name", "cl100k_base")))
-    for candidate in (owner, encode):
-        try:
-            return TokenizerCounter(candidate)
-        except InputError:
-            continue
-    length = EncodedLength(encode)
-    return CallableCounter(length, length.name)
-
-
-def room_for_text(segmenter: Segmenter, chunk_size: int | None, overhead: int) -> int:
-    """Most tokens of a chunk's text where metadata takes ``overhead`` of ``chunk_size``.
-
-    Raises:
-        InputError: Where metadata leaves no room.
-    """
-    most = int(segmenter.max_tokens)
-    if chunk_size is None:
-        chunk_size = max(DEFAULT_CHUNK_SIZE, most)
-    room = chunk_size - overhead
-    if room <= 0:
-        raise InputError(
-            f"the metadata is {overhead} tokens long and chunk_size is {chunk_size}: raise chunk_size, or "
-            "list long metadata keys in excluded_embed_metadata_keys and excluded_llm_metadata_keys"
-        )
-    if overhead and room < min(_SMALL, most):
-        logger.warning("metadata leaves %d of %d tokens of a chunk for text", room, chunk_size)
-    return min(room, most)
+def _outline_of(fingerprint: str) -> tuple[str, int]:
+    return fingerprint.partition(":")[0], fingerprint.count(":")
 
 
 # Where a file lies on a disk says nothing of what a chunk is about. LlamaIndex's reader leaves out all other
@@ -617,48 +454,26 @@ def chunk_node(
         include_metadata: Whether the chunk gets a copy of the parent's metadata.
         hidden: Metadata keys that the LLM is not shown.
     """
-    unseen = [
-        key for key in hidden if key in parent.metadata and key not in parent.excluded_llm_metadata_keys
-    ]
-    shared: dict[str, Any] = {
-        "id_": node_id,
-        "relationships": {NodeRelationship.SOURCE: source},
-        "metadata": copy.deepcopy(parent.metadata) if include_metadata else {},
-        "excluded_embed_metadata_keys": list(
-            dict.fromkeys([*parent.excluded_embed_metadata_keys, *_PLACE_KEYS.intersection(parent.metadata)])
-        ),
-        "excluded_llm_metadata_keys": [*parent.excluded_llm_metadata_keys, *unseen],
-        "metadata_separator": parent.metadata_separator,
-        "metadata_template": parent.metadata_template,
-    }
-    if isinstance(parent, Node | TextNode):
-        shared["text_template"] = parent.text_template
-    if isinstance(parent, Node) and has_media(parent) and not isinstance(parent, ImageDocument):
-        return Node(
-            text_resource=MediaResource(text=text),
-            image_resource=parent.image_resource,
-            audio_resource=parent.audio_resource,
-            video_resource=parent.video_resource,
-            **shared,
-        )
-    shared |= {
-        "text": text,
-        "start_char_idx": span.start if span else None,
-        "end_char_idx": span.end if span else None,
-    }
-    if isinstance(parent, ImageDocument | ImageNode) and has_media(parent):
-        return ImageNode(
-            image=parent.image,
-            image_path=parent.image_path,
-            image_url=parent.image_url,
-            image_mimetype=parent.image_mimetype,
-            **shared,
-        )
-    if isinstance(parent, IndexNode):
-        return IndexNode(index_id=parent.index_id, obj=parent.obj, **shared)
-    if isinstance(parent, TextNode) and not isinstance(parent, Document):
-        shared["mimetype"] = parent.mimetype
-    return TextNode(**shared)
+    kind: type[BaseNode] = IndexNode if isinstance(parent, IndexNode) else TextNode
+    if has_media(parent):
+        kind = ImageNode if isinstance(parent, ImageDocument | ImageNode) else Node
+    kept = {name: getattr(parent, name) for name in kind.model_fields if hasattr(parent, name)}
+    unread = [*parent.excluded_embed_metadata_keys, *_PLACE_KEYS.intersection(parent.metadata)]
+    unseen = [*parent.excluded_llm_metadata_keys, *(key for key in hidden if key in parent.metadata)]
+    place = {} if kind is Node else {"start_char_idx": span and span.start, "end_char_idx": span and span.end}
+    return kind(
+        **kept
+        | place
+        | {
+            "id_": node_id,
+            "embedding": None,
+            "relationships": {NodeRelationship.SOURCE: source},
+            "metadata": copy.deepcopy(parent.metadata) if include_metadata else {},
+            "excluded_embed_metadata_keys": list(dict.fromkeys(unread)),
+            "excluded_llm_metadata_keys": list(dict.fromkeys(unseen)),
+            **({"text_resource": MediaResource(text=text)} if kind is Node else {"text": text}),
+        }
+    )
 
 
 def link(nodes: Sequence[BaseNode]) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -21,12 +21,12 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import (
     ConfigDict,
     Field,
+    PlainSerializer,
+    PlainValidator,
     PrivateAttr,
     field_serializer,
     field_validator,
-    model_validator,
 )
-from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
@@ -52,16 +52,23 @@ from sage_core.selection import (
     rank_order,
     read_scores,
 )
-from sage_llamaindex._component import SageComponent, Selecting
+from sage_llamaindex._component import SageComponent, text_counter
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut, unnamed
 from sage_llamaindex._places import show_places
-from sage_llamaindex.node_parser import text_counter
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
 Ended = Callable[[Sequence[NodeWithScore]], None]
+
+
+def _read_selection(value: Any) -> SelectionConfig:
+    if isinstance(value, Mapping):  # saved by `to_dict`
+        return SelectionConfig.from_dict(value)
+    if not isinstance(value, SelectionConfig | None):
+        raise InputError(f"selection is a SelectionConfig, not {value!r}")
+    return value or SelectionConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         "their range; if they do not fall along the list, what nodes and question share decides which way "
         "they count.",
     )
-    selection: Selecting = Field(
+    selection: Annotated[
+        SelectionConfig, PlainValidator(_read_selection), PlainSerializer(SelectionConfig.to_dict)
+    ] = Field(
         default_factory=SelectionConfig,
         description="How many nodes to keep: a `sage_core.selection.SelectionConfig`.",
     )
@@ -163,12 +172,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         "sent. 'off': whole nodes.",
     )
 
-    _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
-    _ranker: PassageRanker = PrivateAttr()
-    _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
-    _warned: bool = PrivateAttr(default=False)
-    _reported_few: bool = PrivateAttr(default=False)
-    _reported_overruled: bool = PrivateAttr(default=False)
+    # Kept, for it remembers the words of texts.
+    _own: HybridReranker = PrivateAttr(default_factory=HybridReranker)
+    _told: set[str] = PrivateAttr(default_factory=set)
     # Whether the nodes are from our own search: higher is better, and what it does not return is worse.
     _searched: bool = PrivateAttr(default=False)
 
@@ -200,43 +206,30 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return value
         return {"custom": getattr(value, "name", type(value).__name__)}
 
-    @model_validator(mode="after")
-    def _prepare(self) -> Self:
-        """Make the reranker (cheap: models are loaded on first use)."""
-        self.selection.limited(self.max_context_tokens)  # what does not go together fails now
-        # Every assignment validates: a reranker made anew with it would load its model again.
-        made_from = (id(self.reranker), self.scale)
-        if made_from != self._made_from:
-            self._scorer = self._adopted()
-            self._ranker = PassageRanker(self._scorer if isinstance(self._scorer, HybridReranker) else None)
-            self._made_from = made_from
-        return self
+    def model_post_init(self, context: Any) -> None:
+        """Let what does not go together fail now."""
+        _ = self.limits
 
-    def _adopted(self) -> Reranker | PostprocessorScores | None:
-        if isinstance(self.reranker, BaseNodePostprocessor):
-            return PostprocessorScores(self.reranker, self.scale)
-        reranker: Reranker | None = HybridReranker() if self.reranker == "hybrid" else self.reranker
-        return reranker
+    @property
+    def _scorer(self) -> Any:
+        return self._own if self.reranker == "hybrid" else self.reranker
+
+    @property
+    def _ranker(self) -> PassageRanker:
+        return PassageRanker(self.reranker if isinstance(self.reranker, HybridReranker) else self._own)
 
     @property
     def limits(self) -> SelectionConfig:
         """How many nodes to keep, within ``max_context_tokens``."""
         return self.selection.limited(self.max_context_tokens)
 
-    def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
-        """Score the nodes, leaving out repetitions only: by the reranker, or by the scores they have.
-
-        Raises:
-            InputError: Where there is a reranker and no query.
-        """
-        return drive(self._ranking(nodes, query_bundle))
-
-    async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
-        """`rank` without blocking the event loop."""
-        return await adrive(self._ranking(nodes, query_bundle))
-
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
-        self._warn_if_few_candidates(nodes)
+        # Retrievers return 2 nodes unless told otherwise; a small index of ours has no more.
+        if 1 < len(nodes) <= self.selection.effective_min_k and not self._searched:
+            self._warn(
+                "there is little to select from so few candidates, and an answer may be lost: raise the "
+                "retriever's similarity_top_k (some 30 is usual)"
+            )
         scorer, question = self._scorer, "" if query_bundle is None else query_bundle.query_str
         reading = yield from Compute(self._reading, nodes, question)
         if scorer is None:
@@ -264,9 +257,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ) -> Steps[ScoreReading]:
         """What the reranker says of the nodes."""
         scorer = self._scorer
-        if isinstance(scorer, PostprocessorScores):
-            return (yield from Call(scorer.score_nodes, scorer.ascore_nodes, nodes, bundle))
-        assert scorer is not None
+        if isinstance(scorer, BaseNodePostprocessor):
+            # On copies without the search's scores, so that none of those is taken for the reranker's.
+            unscored = [NodeWithScore(node=n.node) for n in nodes]
+            unlimited = with_unlimited_top_n(scorer, len(nodes))
+            ranked = yield from postprocessed(unlimited, unscored, bundle)
+            return read_scores(_scores_of(type(scorer).__name__, nodes, ranked), self.scale)
         texts, headed = _texts(nodes)
         scores = yield from Call(
             score_candidates, ascore_candidates, scorer, bundle.query_str, texts, known, headed=headed
@@ -287,18 +283,26 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return cut_nodes(self._ranker, question, nodes, cores, priors)
 
     @dispatcher.span
-    def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
-        """`rank` as a step of its own in traces, with the events of a reranker."""
+    def rerank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
+        """Score the nodes, leaving out repetitions only: by the reranker, or by the scores they have.
+
+        A step of its own in traces, with the events of a reranker.
+
+        Raises:
+            InputError: If there is a reranker and no query.
+        """
         with self.events(nodes, query_bundle) as ended:
-            ranked = self.rank(nodes, query_bundle)
+            ranked = drive(self._ranking(nodes, query_bundle))
             ended(ranked.best_first)
         return ranked
 
     @dispatcher.span
-    async def arerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
+    async def arerank(
+        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> Ranking:
         """`rerank` without blocking the event loop."""
         with self.events(nodes, query_bundle) as ended:
-            ranked = await self.arank(nodes, query_bundle)
+            ranked = await adrive(self._ranking(nodes, query_bundle))
             ended(ranked.best_first)
         return ranked
 
@@ -317,10 +321,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
         """The nodes to keep of a ranking: a step of its own in traces."""
         if not ranking.scored:
-            # Once: a retriever without scores has none for any question.
-            if ranking.nodes and not self._warned:
-                self._warned = True
-                logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
+            if ranking.nodes:
+                self._warn("no node has a score: all are kept")
             return list(ranking.nodes)
         # Counted only for rules that look at them: it takes longer than the rule itself.
         limits = ranking.selecting(self.limits)
@@ -357,7 +359,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         query = query_bundle.query_str if query_bundle is not None else ""
         max_k = self.selection.max_k
         most = len(nodes) if max_k is None else min(max_k, len(nodes))
-        name = self._scorer.name if self._scorer is not None else self.class_name()
+        scorer = self if self._scorer is None else self._scorer
+        name = getattr(scorer, "name", type(scorer).__name__)
         dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=list(nodes), top_n=most, model_name=name))
         payload: dict[str, Any] = {
             EventPayload.NODES: list(nodes),
@@ -373,15 +376,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
             yield ended
 
-    def _warn_if_few_candidates(self, nodes: Sequence[NodeWithScore]) -> None:
-        """Warn, once, if there is little to select from: retrievers return 2 nodes unless told otherwise."""
-        if 1 < len(nodes) <= self.selection.effective_min_k and not self._reported_few:
-            self._reported_few = True
-            logger.warning(
-                "there is little to select from %d candidates, and an answer may be lost: raise the "
-                "retriever's similarity_top_k (some 30 is usual)",
-                len(nodes),
-            )
+    def _warn(self, message: str) -> None:
+        """Warn once: what is wrong with one question is wrong with all."""
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning(message)
 
     def _reading(self, nodes: Sequence[NodeWithScore], question: str) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
@@ -392,9 +391,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
         if self.scale == "auto" and not self._searched:
             found = standing(scores, evidence if question.strip() else None)
-            if found.overruled and not self._reported_overruled:
-                self._reported_overruled = True
-                logger.warning(OVERRULED)
+            if found.overruled:
+                self._warn(OVERRULED)
             scores = found.scores
         return read_scores(scores, self.scale)
 
@@ -446,52 +444,20 @@ def _texts(nodes: Sequence[NodeWithScore]) -> tuple[list[str], list[str]]:
     )
 
 
-class PostprocessorScores:
-    """Asks a node postprocessor of LlamaIndex's for the scores of all nodes, whatever its own ``top_n``.
+def _scores_of(
+    name: str, nodes: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]
+) -> list[float | None]:
+    """One score for each node; a node that the reranker left out has none, and ranks last.
 
-    A node that it leaves out has no score: it ranks last and never counts as evidence.
-
-    Args:
-        postprocessor: Sets `NodeWithScore.score`; it is called on copies.
-        scale: What its scores are.
+    Raises:
+        InputError: If it sets no scores.
     """
-
-    def __init__(self, postprocessor: BaseNodePostprocessor, scale: ScaleName) -> None:
-        self._postprocessor = postprocessor
-        self._scale = scale
-        self.name = type(postprocessor).__name__
-
-    def score_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
-        """One score per node, and what they are.
-
-        Raises:
-            InputError: Where the postprocessor sets no scores.
-        """
-        if not nodes:
-            return self._read(nodes, [])
-        postprocessor = with_unlimited_top_n(self._postprocessor, len(nodes))
-        return self._read(nodes, postprocessor.postprocess_nodes(_unscored(nodes), query_bundle))
-
-    async def ascore_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
-        """`score_nodes` without blocking the event loop."""
-        if not nodes:
-            return self._read(nodes, [])
-        postprocessor = with_unlimited_top_n(self._postprocessor, len(nodes))
-        return self._read(nodes, await postprocessor.apostprocess_nodes(_unscored(nodes), query_bundle))
-
-    def _read(self, nodes: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]) -> ScoreReading:
-        places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
-        for i, node in enumerate(nodes):
-            places[node.node.node_id].append(i)
-        # Fusion may give one node twice: each result takes the next place of its id.
-        results = [(queue.popleft(), n.score) for n in ranked if (queue := places[n.node.node_id])]
-        try:
-            scores = collected_scores(self.name, results, len(nodes))
-        except InputError as error:
-            raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None
-        return read_scores(scores, self._scale)
-
-
-def _unscored(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """Copies without the retriever's scores, so that none of those is taken for the reranker's."""
-    return [NodeWithScore(node=n.node) for n in nodes]
+    places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
+    for i, node in enumerate(nodes):
+        places[node.node.node_id].append(i)
+    # Fusion may give one node twice: each result takes the next place of its id.
+    results = [(queue.popleft(), n.score) for n in ranked if (queue := places[n.node.node_id])]
+    try:
+        return collected_scores(name, results, len(nodes))
+    except InputError as error:
+        raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None

@@ -145,8 +145,9 @@ class SageQueryEngine(RetrieverQueryEngine):
                 "behind a SageRetriever, but for its select=False"
             )
         if not ours:
-            mine = isinstance(retriever, SageRetriever)
-            sage = retriever.postprocessor if mine else SageNodePostprocessor()
+            sage = SageNodePostprocessor()
+            if isinstance(retriever, SageRetriever):
+                sage = retriever.postprocessor
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
             if any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors):
                 sage = SageNodePostprocessor(reranker=None, selection=sage.limits)

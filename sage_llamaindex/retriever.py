@@ -129,8 +129,6 @@ class SageRetriever(BaseRetriever):
             # The caller's retriever keeps its own top k.
             self._retriever = copy.copy(retriever)
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
-            # A small index has no more nodes, and no setting would bring any.
-            self._postprocessor._reported_few = True
             self._postprocessor._searched = True
         if words == "off":
             return

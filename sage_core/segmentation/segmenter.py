@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -240,20 +240,9 @@ class Segmenter:
         """
         return self._pool([text])[0]
 
-    def segment_many(self, texts: Iterable[str], *, progress: bool = False) -> list[list[Span]]:
-        """Chunks of each text. Sentences of many texts are judged together in large batches.
-
-        Args:
-            texts: Any number of texts; an iterator is read as it goes.
-            progress: Show a progress bar.
-        """
-        results = self.segment_iter(texts)
-        if progress:
-            from rich.progress import track
-
-            total = len(texts) if isinstance(texts, Sized) else None
-            results = iter(track(results, "Segmenting", total=total))
-        return list(results)
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Chunks of each text. Sentences of many texts are judged together in large batches."""
+        return list(self.segment_iter(texts))
 
     def segment_iter(self, texts: Iterable[str]) -> Iterator[list[Span]]:
         """Like ``segment_many``, one after the other: at most a million characters or one text are held."""
@@ -284,9 +273,7 @@ class Segmenter:
         copy.__setstate__({**self.__dict__, "_limits": limits})
         return copy
 
-    def segment_within(
-        self, texts: Sequence[str], limits: Sequence[int], *, progress: bool = False
-    ) -> list[list[Span]]:
+    def segment_within(self, texts: Sequence[str], limits: Sequence[int]) -> list[list[Span]]:
         """Chunks of each text, none above its own limit; texts of one limit are segmented together.
 
         A blank text has none, and the model is not loaded for it.
@@ -294,13 +281,12 @@ class Segmenter:
         Args:
             texts: The texts.
             limits: Most tokens of a chunk, one per text; ``max_tokens`` holds too.
-            progress: Show a progress bar.
         """
         results: list[list[Span]] = [[] for _ in texts]
         filled = [i for i, text in enumerate(texts) if text.strip()]
         for limit in sorted({limits[i] for i in filled}):
             members = [i for i in filled if limits[i] == limit]
-            spans = self.with_limit(limit).segment_many([texts[i] for i in members], progress=progress)
+            spans = self.with_limit(limit).segment_many([texts[i] for i in members])
             for i, own in zip(members, spans, strict=True):
                 results[i] = own
         return results

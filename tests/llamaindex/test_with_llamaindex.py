@@ -165,7 +165,7 @@ class TestScoresOfOthers:
             # Its top_n of 1 does not cut; the node it said nothing of has no score and is no evidence.
             assert [(n.node_id, n.score) for n in kept] == [("n1", 9.0), ("n2", 8.0)]
             assert rerank.top_n == 1 and nodes[0].score == 0.5
-            ranking = sage.rank(nodes, QueryBundle("q")) if run == "sync" else None
+            ranking = sage.rerank(nodes, QueryBundle("q")) if run == "sync" else None
             assert ranking is None or ranking.scale == "unbounded"
 
     @pytest.mark.slow

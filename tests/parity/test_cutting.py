@@ -12,6 +12,7 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, TextNode
 
 from sage_core.segmentation import Segmenter
+from sage_core.segmentation.limits import chunk_sizes
 from sage_core.text.header import MAX_HEADER_TOKENS
 from sage_core.text.outline import Outline, join_path, split_path
 from sage_core.text.tokens import get_counter
@@ -103,14 +104,14 @@ def test_a_title_that_the_document_brings_stays_as_it_is() -> None:
 @pytest.mark.parametrize("size", [24, 60, 200])
 @pytest.mark.parametrize("text", [GUIDE, FRONT, DEEP])
 def test_text_and_metadata_stay_within_chunk_size(text: str, size: int, counter: Any) -> None:
-    count = get_counter(counter).count
+    count, segmenter = get_counter(counter).count, Segmenter(counter=counter, **chunk_sizes(size))
     for template in (None, "[[{metadata_str}]] ***** {content} *****"):
         document = LIDocument(
             text=text, metadata={"year": 1987, "by": "me"}, excluded_llm_metadata_keys=["by"]
         )
         if template:
             document.text_template = template
-        nodes = SageNodeParser(chunk_size=size, tokenizer=counter).get_nodes_from_documents([document])
+        nodes = SageNodeParser(chunk_size=size, segmenter=segmenter).get_nodes_from_documents([document])
         for mode in (MetadataMode.EMBED, MetadataMode.LLM):
             assert nodes and max(count(n.get_content(mode)) for n in nodes) <= size
         assert max(COUNTER.count(n.metadata.get("header_path", "")) for n in nodes) <= 2 * MAX_HEADER_TOKENS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
-from llama_index.core import Document, MockEmbedding, VectorStoreIndex
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 
 import sage_langchain
@@ -14,7 +14,7 @@ import sage_llamaindex
 from sage_app import Sage
 from sage_app.cli.main import run
 from sage_app.models import named_embedder
-from sage_core.errors import InputError, ModelError
+from sage_core.errors import ModelError
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection import SelectionConfig
@@ -61,8 +61,6 @@ MISTAKES = [
     (lambda: SageQueryEngine.from_args(an_index(), llm=MockLLM()), r"from_index\(index\)"),
     (lambda: SageQueryEngine("docs"), "retriever"),
     (lambda: SageQueryEngine.from_index("x"), "'x'"),
-    (lambda: SageNodeParser().get_nodes_from_documents(Document(text="a.")), "document"),
-    (lambda: SageNodeParser().get_nodes_from_documents(["text"]), "Document"),
     (lambda: feedback_of("abc"), "str"),
     (lambda: SageRetriever.from_vectorstore(a_store()), "base_retriever"),
     (lambda: SageTextSplitter().split_documents(["text"]), "create_documents"),
@@ -77,9 +75,7 @@ MISTAKES = [
     (lambda: SageNodeParser(chunk_size="many"), "chunk_size.*integer.*'many'"),
     (lambda: SageCompressor(selection=SelectionConfig(min_k="many")), "min_k.*whole number.*'many'"),
     (lambda: SageNodeParser(target_tokens="sentense"), "'sentence', 'passage'.*'sentense'"),
-    (lambda: SageNodePostprocessor().model_copy(update={"max_k": 0}), "max_k"),
     (lambda: SageCompressor().model_copy(update={"max_k": 0}), "max_k"),
-    (lambda: setattr(SageNodePostprocessor(), "max_k", 0), "max_k"),
 ]  # fmt: skip
 
 
@@ -88,11 +84,6 @@ def test_a_mistake_is_told_at_once_in_one_line(use: Any, named: str) -> None:
     with pytest.raises((ModelError, ValueError, TypeError), match=named) as caught:
         use()
     assert "pydantic" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-async def test_texts_are_no_documents_when_awaited_either() -> None:
-    with pytest.raises(InputError, match="Document"):
-        await SageNodeParser().aget_nodes_from_documents(["text"])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("package", [sage_langchain, sage_llamaindex])

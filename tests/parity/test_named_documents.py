@@ -98,7 +98,7 @@ def ranked_nodes(named: list[Passage]) -> dict[str, float | None]:
         NodeWithScore(node=TextNode(text=p.text, metadata={"title": p.title, "file_name": p.title}))
         for p in named
     ]
-    ranking = SageNodePostprocessor().rank(nodes, QueryBundle(QUESTION))
+    ranking = SageNodePostprocessor().rerank(nodes, QueryBundle(QUESTION))
     return {n.text: n.score for n in ranking.nodes}
 
 

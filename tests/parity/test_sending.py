@@ -381,7 +381,7 @@ def test_the_same_passage_has_the_same_id_for_other_questions_and_fusion_keeps_i
 @pytest.mark.parametrize("text", [LONG, ""])
 def test_nodes_that_lead_elsewhere_stay_whole(text: str, long: Searched) -> None:
     given = [NodeWithScore(node=IndexNode(text=text, index_id="other"), score=0.9), *in_list(long)]
-    ranked = SageNodePostprocessor().rank(given, QueryBundle(MOORED)).nodes
+    ranked = SageNodePostprocessor().rerank(given, QueryBundle(MOORED)).nodes
     assert len(ranked) > len(given), "the others are cut"
     assert [n.node.text for n in ranked if isinstance(n.node, IndexNode)] == [text]
 

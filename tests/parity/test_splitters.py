@@ -82,6 +82,8 @@ def test_a_neighbor_is_one_after_a_second_parser_too() -> None:
         nodes = IngestionPipeline(transformations=parsers).run(documents=documents)
         index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
         asked = QueryBundle("When was the harbor built?")
-        ranked = SageNodePostprocessor().rank(index.as_retriever(similarity_top_k=20).retrieve(asked), asked)
+        ranked = SageNodePostprocessor().rerank(
+            index.as_retriever(similarity_top_k=20).retrieve(asked), asked
+        )
         scores.append(next(n.score for n in ranked.nodes if BERTHS in n.node.get_content()))
     assert scores[0] > 0.1 and scores[1] == pytest.approx(scores[0], rel=0.2)

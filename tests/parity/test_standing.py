@@ -191,7 +191,7 @@ def read_by_index(text: str) -> list[tuple[str, Any]]:
     nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents(
         [LlamaDocument(text=text)]
     )
-    ranked = SageNodePostprocessor().rank(SummaryIndex(nodes).as_retriever().retrieve(QUESTION), ASKED)
+    ranked = SageNodePostprocessor().rerank(SummaryIndex(nodes).as_retriever().retrieve(QUESTION), ASKED)
     return [(n.node.get_content(), n.score) for n in ranked.nodes]
 
 

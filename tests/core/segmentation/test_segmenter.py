@@ -124,14 +124,6 @@ def test_a_stream_is_read_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(results)) == 99
 
 
-def test_progress_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    segmenter = Segmenter(HashModel())
-    plain = segmenter.segment_many([TEXT, TEXT])
-    assert capsys.readouterr().out == ""
-    assert segmenter.segment_many([TEXT, TEXT], progress=True) == plain
-    assert "Segmenting" in capsys.readouterr().out
-
-
 def test_boundaries_are_the_models_own_words() -> None:
     found = Segmenter(ConstantModel(0.75, mark="Bees", other=0.25)).boundaries(TEXT)
     assert len(found) == 5
