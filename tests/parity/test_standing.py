@@ -31,6 +31,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.types import VectorStore as OldProtocol
 
+from sage_core.selection import SelectionConfig
 from sage_langchain import MiniLMEmbeddings, SageCompressor
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageRetriever
@@ -179,6 +180,35 @@ def test_whatever_the_store_s_formula_the_same_is_sent(found: Any, name: str) ->
     for n, filtered in ((2, False), (4, False), (10, False), (50, False), (10, True)):
         expected, sent = found(first, n, filtered), found(name, n, filtered)
         assert dict(sent) == pytest.approx(dict(expected), abs=1e-4)
+
+
+THREE = SelectionConfig(max_k=3)
+
+
+def behind_an_index(formula: Callable[[float], float], question: str, n: int) -> set[str]:
+    index = VectorStoreIndex([TextNode(text=text) for text in MANY[:n]], embed_model=HashEmbedding())
+    found = index.as_retriever(similarity_top_k=n).retrieve(question)
+    nodes = [NodeWithScore(node=x.node, score=formula(x.score or 0.0)) for x in found]
+    return {
+        x.text for x in SageNodePostprocessor(selection=THREE).postprocess_nodes(nodes, query_str=question)
+    }
+
+
+def behind_a_store(formula: Callable[[float], float], question: str, n: int) -> set[str]:
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_texts(MANY[:n])
+    found = store.similarity_search_with_score(question, k=n)
+    documents = [Document(d.page_content, metadata={"score": formula(cosine)}) for d, cosine in found]
+    return {d.page_content for d in SageCompressor(selection=THREE).compress_documents(documents, question)}
+
+
+@pytest.mark.parametrize("n", [4, 10, 30])
+@pytest.mark.parametrize("sent", [behind_an_index, behind_a_store])
+def test_nor_need_the_formula_be_known(sent: Any, n: int) -> None:
+    curves = [*STORES.values(), *DOCUMENT_STORES.values(), lambda c: 1 / (1 + math.sqrt(max(0.0, 2 - 2 * c)))]
+    for question in (QUESTION, "What do the old maps show?"):
+        expected = sent(lambda cosine: cosine, question, n)
+        assert expected and all(sent(formula, question, n) == expected for formula in curves)
 
 
 @pytest.mark.parametrize("name", ["SimpleVectorStore", "FaissVectorStore", "LanceDBVectorStore"])
