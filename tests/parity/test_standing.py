@@ -242,6 +242,26 @@ def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
     assert found == pytest.approx(found[:1] * 3, rel=0.05)
 
 
+def ranked_nodes(found: list[tuple[str, float | None]], question: str) -> dict[str, Any]:
+    nodes = [NodeWithScore(node=TextNode(text=text), score=score) for text, score in found]
+    ranked = SageNodePostprocessor().rank(nodes, QueryBundle(question))
+    return {n.node.get_content(): n.score for n in ranked.nodes}
+
+
+def ranked_documents(found: list[tuple[str, float | None]], question: str) -> dict[str, Any]:
+    documents = [Document(text, metadata={"score": score}) for text, score in found]
+    ranked = SageCompressor().rank(documents, question)
+    return {d.page_content: d.metadata["relevance_score"] for d in ranked}
+
+
+@pytest.mark.parametrize("rank", [ranked_nodes, ranked_documents])
+def test_a_node_of_which_nobody_asked_the_search_is_in_the_middle(rank: Any) -> None:
+    scores = [None if i % 2 == 0 else 0.9 - 0.08 * i for i in range(10)]
+    found = rank([*zip(MANY, scores, strict=False)], "Whither?")
+    unasked = {found[text] for text, score in zip(MANY, scores, strict=False) if score is None}
+    assert found[MANY[1]] > max(unasked) >= min(unasked) > found[MANY[9]]
+
+
 class SmallStore(SimpleVectorStore):
     """Fails, as hnswlib does, if more nodes are asked for than it holds."""
 

@@ -118,14 +118,6 @@ def fill(store: Any, n: int) -> None:
         collection.add(ids, vectors, about, [f"Mill {key}." for key in ids])
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("store", ["index over Chroma", "Chroma, cosine"], indirect=True)
-def test_a_collection_of_more_than_sqlite_takes_in_one_call(store: Any) -> None:
-    fill(store, 33_000)
-    assert PART in candidates(store)
-    assert "Mill more32999." in candidates(store, "the green pump, and more32999")
-
-
 @pytest.mark.parametrize("make", [Nodes, Documents])
 def test_headers_are_searched(make: Any) -> None:
     store = make([*PASSAGES[:80], Passage("It fits.", "Seal XK-200/7b")])

@@ -1,8 +1,7 @@
-"""Limits of real stores that lose an answer unless they are minded: lists of ids, filters, distances."""
+"""Limits of real stores that lose an answer unless they are minded: filters, distances."""
 
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from llama_index.core import StorageContext, VectorStoreIndex
@@ -11,48 +10,9 @@ from llama_index.core.schema import TextNode
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding
 from sage_llamaindex import SageRetriever as LlamaIndexRetriever
-from tests.stores.test_real_stores import SIZE, VectorModel, Vectors
+from tests.stores.test_real_stores import Vectors
 
 pytestmark = pytest.mark.stores
-
-MANY = 33_000
-"""SQLite takes 32,766 values in one statement."""
-
-
-@pytest.fixture(scope="module")
-def large_collection() -> Any:
-    """A Chroma collection of which one chunk holds the words asked for, and whose vectors say nothing."""
-    chromadb = pytest.importorskip("chromadb")
-    client = chromadb.EphemeralClient()
-    collection = client.create_collection("large")
-    vectors = np.random.default_rng(0).normal(size=(MANY, SIZE)).tolist()
-    texts = [f"Lamp {i}." for i in range(MANY)]
-    texts[MANY // 2] = "The zeppelin lands at noon."
-    for start in range(0, MANY, 5_000):
-        rows = range(start, min(start + 5_000, MANY))
-        ids, stop = [str(i) for i in rows], start + len(rows)
-        collection.add(
-            ids=ids,
-            embeddings=vectors[start:stop],
-            documents=texts[start:stop],
-            metadatas=[{"source": "lamps"}] * len(ids),
-        )
-    return client, collection
-
-
-def test_chroma_is_read_in_pages(large_collection: Any) -> None:
-    chroma = pytest.importorskip("langchain_chroma")
-    store = chroma.Chroma("large", Vectors(), client=large_collection[0])
-    found = LangChainRetriever.from_vectorstore(store).invoke("When does the zeppelin land?")
-    assert "The zeppelin lands at noon." in [d.page_content for d in found]
-
-
-def test_chroma_is_read_in_pages_by_llamaindex(large_collection: Any) -> None:
-    stores = pytest.importorskip("llama_index.vector_stores.chroma")
-    vectors = stores.ChromaVectorStore(chroma_collection=large_collection[1])
-    index = VectorStoreIndex.from_vector_store(vectors, embed_model=VectorModel())
-    found = LlamaIndexRetriever.from_index(index).retrieve("When does the zeppelin land?")
-    assert "The zeppelin lands at noon." in [n.text for n in found]
 
 
 def test_a_filter_sees_more_than_the_twenty_nearest(caplog: pytest.LogCaptureFixture) -> None:
