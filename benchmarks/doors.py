@@ -272,12 +272,13 @@ def langchain_retriever(files: Path, embed: Embedder) -> Any:
 def _from_vectorstore(store: Any, embed: Embedder) -> Any:
     from sage_langchain import SageCompressor, SageRetriever
 
-    compressor = SageCompressor(reranker=embed.reranker)
-    retriever = SageRetriever.from_vectorstore(store, base_compressor=compressor)
+    retriever = SageRetriever.from_vectorstore(store, reranker=embed.reranker)
+    compressor = retriever.base_compressor
+    assert isinstance(compressor, SageCompressor)
 
     def search(question: str) -> tuple[Any, Any]:
         ranked = retriever.invoke(question, select=False)
-        return ranked, retriever.base_compressor.keep(ranked)
+        return ranked, compressor.keep(ranked)
 
     return search, document_place
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sage_langchain.grounding import SageGrounding, marks_of
     from sage_langchain.inspection import ainspect, inspect
     from sage_langchain.retriever import SageRetriever
-    from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "SageGrounding",
     "SageRetriever",
     "SageTextSplitter",
-    "ScoredVectorStoreRetriever",
     "ainspect",
     "create_sage_chain",
     "inspect",
@@ -42,7 +40,6 @@ _HOMES = {
     "grounding": "SageGrounding marks_of",
     "inspection": "ainspect inspect",
     "retriever": "SageRetriever",
-    "scored_search": "ScoredVectorStoreRetriever",
     "text_splitter": "SageTextSplitter",
 }
 __getattr__, __dir__ = lazy_names(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -40,28 +40,6 @@ def answer_of(output: Any) -> str:
 def is_structured(output: Any) -> bool:
     """Whether a model gave an object, as `with_structured_output` makes it do."""
     return not isinstance(output, str | BaseMessage)
-
-
-def citations_of(output: Any) -> list[dict[str, Any]]:
-    """The citations that the provider put into a message: annotations of its text, or beside it."""
-    if not isinstance(output, AIMessage):
-        return []
-    annotations = [note for block in output.content_blocks for note in _entries(block, "annotations")]
-    holders = (output.additional_kwargs, output.response_metadata)
-    # Providers differ: annotations in the text's blocks, a list beside it, or in the metadata.
-    beside = next((entries for holder in holders if (entries := _entries(holder, "citations"))), [])
-    return [_plain(entry) for entry in (*annotations, *beside)]
-
-
-def _entries(holder: Any, key: str) -> list[Any]:
-    value = holder.get(key)
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _plain(entry: Any) -> dict[str, Any]:
-    if isinstance(entry, BaseModel):
-        return entry.model_dump(mode="json")
-    return dict(entry) if isinstance(entry, Mapping) else {"value": str(entry)}
 
 
 def usage_of(output: Any, prompt: Any, counter: TokenCounter) -> TokenUsage:

@@ -121,14 +121,9 @@ def inner_input(
         whole: The mapping it came in; None if there was none.
         config: The config of the call.
     """
-    if whole is None:
-        return question
-    for layer, _ in layers(inner, config):
-        if getattr(layer, "takes_whole_input", False) is True:
-            return whole
-        if isinstance(layer, BaseRetriever | FunctionRetriever):
-            return question
-    return whole
+    *_, (asked, _) = layers(inner, config)
+    plain = isinstance(asked, BaseRetriever | FunctionRetriever) and not hasattr(asked, "takes_whole_input")
+    return question if whole is None or plain else whole
 
 
 def checked(documents: Any, inner: Runnable[Any, Any]) -> list[Document]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from langchain_core import callbacks
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.prompt_values import PromptValue
-from langchain_core.prompts import BasePromptTemplate, format_document
+from langchain_core.prompts import BasePromptTemplate
+from langchain_core.retrievers import RetrieverLike
 from langchain_core.runnables import (
     AddableDict,
     Runnable,
@@ -42,52 +43,42 @@ from sage_core.feedback.drivers import (
     adrive,
     drive,
 )
+from sage_core.llm.prompting import phrases_for
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.reasoning import AnswerStream
 from sage_core.llm.usage import TokenUsage
 from sage_core.passages import reading_order
 from sage_core.question import Question
-from sage_core.selection import Selection
+from sage_core.selection import Selection, SelectionConfig
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
-from sage_core.text.tokens import TokenCounter
+from sage_core.text.tokens import get_counter
 from sage_core.verify import Source
-from sage_langchain._messages import answer_of, citations_of, is_structured, text_of, to_langchain, usage_of
+from sage_langchain._messages import answer_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._passages import NODE_KEY, join
-from sage_langchain._runnables import checked
+from sage_langchain._runnables import checked, inner_input
 from sage_langchain.compressor import SCORE_KEY, Ranked, SageCompressor
 from sage_langchain.critic import Critic
+from sage_langchain.retriever import ALL_CANDIDATES
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
+
+COUNTER = get_counter("bert")
+"""Counts tokens where a model does not report them."""
 
 T = TypeVar("T")
 Prompt = list[BaseMessage] | PromptValue
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a question needs of its chain. Shared by all questions, changed by none.
-
-    Attributes:
-        llm: Answers.
-        retriever: Gives the candidates, with scores.
-        critic: Grades.
-        feedback: The loop's limits; the retriever has the settings of the selection.
-        prompt: For the answer; None for the library's.
-        document_prompt: How a document is shown; None for its text.
-        separator: Between documents, with ``prompt``.
-        counter: Counts tokens where a model does not report them.
-    """
+class Parts(Protocol):
+    """What a question needs of its chain. Shared by all questions, changed by none; see `SageChain`."""
 
     llm: Runnable[Any, Any]
-    retriever: Runnable[Any, Any]
-    critic: Critic
-    feedback: FeedbackConfig
+    retriever: RetrieverLike
+    critic: Runnable[Any, Any] | None
     prompt: BasePromptTemplate[Any] | None
-    document_prompt: BasePromptTemplate[Any] | None
-    separator: str
-    counter: TokenCounter
+    loop: FeedbackConfig
 
 
 class Session(Question[Document]):
@@ -101,8 +92,9 @@ class Session(Question[Document]):
 
     def __init__(self, parts: Parts, inputs: dict[str, Any], config: RunnableConfig) -> None:
         # Empty until the retriever has answered, inside the chain's own run.
-        super().__init__(inputs["input"], parts.feedback, ())
+        super().__init__(inputs["input"], parts.loop, ())
         self.parts = parts
+        self.critic = Critic(parts.critic or parts.llm, COUNTER)
         self.inputs = inputs
         self.run_config = config
         self.texts: list[str] = []
@@ -135,13 +127,14 @@ class Session(Question[Document]):
 
     def _retrieving(self) -> Steps[None]:
         retriever: Runnable[Any, list[Document]] = self.parts.retriever
-        config = patch_config(self.run_config, run_name="retrieve_documents")
         # All candidates: the loop selects, in every round anew.
-        documents = yield from Call(retriever.invoke, retriever.ainvoke, self.inputs, config, select=False)
+        config = patch_config(
+            self.run_config, run_name="retrieve_documents", configurable={ALL_CANDIDATES: True}
+        )
+        asked = inner_input(retriever, self.text, self.inputs, config)
+        documents = yield from Call(retriever.invoke, retriever.ainvoke, asked, config)
         if not isinstance(documents, Ranked):  # of a fallback, or an alternative: it is ranked here
-            compressor = SageCompressor()
-            ranked = yield from Compute(compressor.rank, checked(documents, retriever), self.text)
-            documents = compressor.ranked(ranked)
+            documents = yield from Compute(SageCompressor().rank, checked(documents, retriever), self.text)
         yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
 
     def _begin(self, documents: Ranked) -> None:
@@ -153,10 +146,12 @@ class Session(Question[Document]):
         )
         # As prompts show them, so that a candidate is counted as it is sent.
         self.texts = [self._text(document) for document in documents]
-        sizes = self.parts.counter.count_many(self.texts)
+        sizes = COUNTER.count_many(self.texts)
         profile = getattr(self.parts.llm, "profile", None)
         window = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
-        config = replace(self.parts.feedback, selection=documents.selection.within_window(window))
+        said, default = self.config.selection.keywords, SelectionConfig().keywords
+        shown = replace(documents.selection, **{k: v for k, v in said.items() if v != default[k]})
+        config = replace(self.config, selection=shown.within_window(window))
         self.loop = FeedbackLoop(self._scores, documents.scale, config, sizes=sizes, question=self.text)
         self._first = self.loop.first_selection
         self.load_check()
@@ -169,7 +164,7 @@ class Session(Question[Document]):
     def _streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
         # Only then is the first answer the last one, whatever its grade.
-        only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
+        only = self.config.max_rounds == 1 or self.config.max_calls == 1
         return only and self._first.cut > 0 and not _parses(self.parts.llm)
 
     # The loop
@@ -194,14 +189,14 @@ class Session(Question[Document]):
         llm = self.parts.llm
         # Not streamed, since a draft is not shown and some models stream without usage.
         output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
-        return output, (yield from Compute(usage_of, output, prompt, self.parts.counter))
+        return output, (yield from Compute(usage_of, output, prompt, COUNTER))
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         # Made outside the run, which so shows the call of the model alone.
         prompt = self._critic_prompt(selection, answer)
 
         def grading(config: RunnableConfig) -> Steps[tuple[Verdict, TokenUsage]]:
-            verdict, usage = yield from self.parts.critic.grading(prompt, config)
+            verdict, usage = yield from self.critic.grading(prompt, config)
             return (yield from self.reviewed(verdict, selection, answer)), usage
 
         graded = yield from self._recorded(
@@ -277,9 +272,6 @@ class Session(Question[Document]):
 
     def _text(self, document: Document) -> str:
         """A document as prompts show it: with its title and headings, and its source where titles repeat."""
-        template = self.parts.document_prompt
-        if template is not None:
-            return format_document(document, template)
         text, metadata = document.page_content, document.metadata
         # Only where titles repeat: else the title says it, in fewer tokens.
         name = self._names.get(metadata["source"]) if isinstance(metadata.get("source"), str) else None
@@ -308,7 +300,7 @@ class Session(Question[Document]):
             self.run_config,
         )
         self._outputs.append(written.whole)
-        usage = yield from Compute(usage_of, written.whole, prompt, self.parts.counter)
+        usage = yield from Compute(usage_of, written.whole, prompt, COUNTER)
         self.result = yield from self.round_of(written.text, usage, self.loop)
 
     # What the chain returns
@@ -322,9 +314,8 @@ class Session(Question[Document]):
 
     @property
     def _trace(self) -> dict[str, object]:
-        """The JSON-ready trace of the loop, and the provider's citations where the answer has any."""
-        citations, result = citations_of(self._output), self.result or self.loop.result
-        return {**result.to_dict(), **({"citations": citations} if citations else {})}
+        """The JSON-ready trace of the loop."""
+        return (self.result or self.loop.result).to_dict()
 
     @property
     def _output(self) -> Any:
@@ -341,6 +332,8 @@ class Session(Question[Document]):
         return output if output is not None and is_structured(output) else result.answer
 
     def _corrected(self, result: FeedbackResult) -> FeedbackResult:
+        if not result.rounds and not result.answer:  # there was nothing to ask the model about
+            return replace(result, answer=phrases_for(self.text).no_answer)
         return result if is_structured(self._output) else self.corrected(result)
 
     # Prompts and configs
@@ -351,7 +344,7 @@ class Session(Question[Document]):
         if prompt is None:
             options = self.inputs.get("options")
             return to_langchain(answer_messages(self.text, texts, options=options))
-        values = {**self.inputs, "context": self.parts.separator.join(texts)}
+        values = {**self.inputs, "context": "\n\n".join(texts)}
         # Formatting is no step that a trace should show.
         return prompt.invoke(values, {"callbacks": []})
 

@@ -30,11 +30,8 @@ from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.selection import SelectionConfig
-from sage_core.text.tokens import get_counter
 from sage_langchain._runnables import CheckedModel, Instance, layers, query_of
-from sage_langchain._session import Parts, Session
-from sage_langchain.compressor import SageCompressor
-from sage_langchain.critic import Critic, CriticMethod
+from sage_langchain._session import Session
 from sage_langchain.retriever import SageRetriever
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
@@ -59,8 +56,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     ``input`` (``query`` and ``question`` will do, and so will a plain string) becomes the same mapping with
     ``context`` (the documents the answer was made from, best first, with scores) and ``answer``. One key is
     added: ``sage``, the JSON-ready trace with grades, rounds, stop reason and token usage
-    (`FeedbackResult.to_dict`), with ``citations`` where the provider's message had any. `marks_of` says which
-    passage supports which statement.
+    (`FeedbackResult.to_dict`). `marks_of` says which passage supports which statement.
 
     Streams yield ``input``, ``context``, ``answer``, ``sage`` in this order. A draft is never streamed as
     the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
@@ -81,36 +77,41 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         >>> llm = FakeListChatModel(responses=["At seven."])
         >>> create_sage_chain(llm, store).invoke("When?")["answer"]
         'At seven.'
-
-    Attributes:
-        llm: Writes the answers. A function from the prompt's messages to the answer will do. Of a model
-            ``with_structured_output`` the answer is the object; it is graded as JSON.
-        retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
-            retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
-            history can be its ``base_retriever``.
-        critic: Grades the answers; None takes ``llm``. ``"auto"``: a local judge where it is sure, ``llm``
-            where it is not. ``"local"``: the local judge alone, see `sage_core.verify.LocalJudge`. With a
-            model of your own for the rest, ``critic=model, loop=FeedbackConfig(critic="auto")``.
-        critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
-        prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
-            material.
-        document_prompt: How a document appears in the context; None shows its text under a line with its
-            ``title``, the headings of its ``header_path``, and its ``source`` where titles do not differ.
-        document_separator: Between documents, with ``prompt``.
-        loop: Limits of the loop, such as ``FeedbackConfig(max_rounds=2)``, but for its selection, which is
-            the retriever's. With a prompt of your own, ``no_answer`` has the sentence that it agrees on.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    llm: Runnable[Any, Any] = Field(repr=False)
-    retriever: RetrieverLike = Field(repr=False)
-    critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
-    critic_method: CriticMethod = "auto"
-    prompt: Prompt | None = Field(default=None, repr=False)
-    document_prompt: Prompt | None = Field(default=None, repr=False)
-    document_separator: str = "\n\n"
-    loop: Instance[FeedbackConfig] = Field(default=DEFAULT_FEEDBACK, repr=False)
+    llm: Runnable[Any, Any] = Field(
+        repr=False,
+        description="Writes the answers. A function from the prompt's messages to the answer will do. Of a"
+        " model with_structured_output the answer is the object; it is graded as JSON.",
+    )
+    retriever: RetrieverLike = Field(
+        repr=False,
+        description="A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other "
+        "retriever is put into one. The whole input reaches it, so that a Runnable which reads"
+        " the chat history can be its base_retriever.",
+    )
+    critic: Runnable[Any, Any] | None = Field(
+        default=None,
+        repr=False,
+        description="Grades the answers; None takes `llm`. 'auto': a local judge where it is sure, `llm` "
+        "where it is not. 'local': the local judge alone, see `sage_core.verify.LocalJudge`. "
+        "With a model of your own for the rest, critic=model, "
+        "loop=FeedbackConfig(critic='auto').",
+    )
+    prompt: Prompt | None = Field(
+        default=None,
+        repr=False,
+        description="With {context} and {input}; None takes the library's, which marks documents as "
+        "material.",
+    )
+    loop: Instance[FeedbackConfig] = Field(
+        default=DEFAULT_FEEDBACK,
+        repr=False,
+        description="Limits of the loop. What its selection says goes before the retriever's own. With a "
+        "prompt of your own, no_answer has the sentence that it agrees on.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -134,33 +135,13 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="after")
     def _check(self) -> Self:
         # Before any question is asked.
-        if self.loop.selection != SelectionConfig():
-            raise InputError("the selection of a loop is the retriever's: create_sage_chain takes selection=")
-        if self.critic_method == "structured":
-            self._critic().check()
-        for template in (self.prompt, self.document_prompt):
-            if template is not None and not isinstance(template, BasePromptTemplate):
-                raise InputError(f"a prompt is a LangChain prompt template, not {type(template).__name__}")
         if self.prompt is not None:
+            if not isinstance(self.prompt, BasePromptTemplate):
+                raise InputError(f"a prompt is a LangChain prompt template, not {type(self.prompt).__name__}")
             missing = {"context", "input"} - {*self.prompt.input_variables, *self.prompt.optional_variables}
             if missing:
                 raise InputError(f"the prompt lacks {{{', '.join(sorted(missing))}}}")
         return self
-
-    def _critic(self) -> Critic:
-        return Critic(self.critic or self.llm, self.critic_method, get_counter("bert"))
-
-    def _parts(self) -> Parts:
-        return Parts(
-            llm=self.llm,
-            retriever=self.retriever,
-            critic=self._critic(),
-            feedback=self.loop,
-            prompt=self.prompt,
-            document_prompt=self.document_prompt,
-            separator=self.document_separator,
-            counter=get_counter("bert"),
-        )
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -222,19 +203,19 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     def _run(
         self, inputs: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        return drive(Session(self._parts(), inputs, config).steps())
+        return drive(Session(self, inputs, config).steps())
 
     async def _arun(
         self, inputs: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        return await adrive(Session(self._parts(), inputs, config).steps())
+        return await adrive(Session(self, inputs, config).steps())
 
     def _stream(
         self, chunks: Iterator[Any], run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> Iterator[dict[str, Any]]:
         for inputs in chunks:
             yield _first_chunk(inputs)
-            yield from drive_pieces(Session(self._parts(), inputs, config).streaming())
+            yield from drive_pieces(Session(self, inputs, config).streaming())
 
     async def _astream(
         self, chunks: AsyncIterator[Any], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
@@ -242,7 +223,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         async for inputs in chunks:
             yield _first_chunk(inputs)
             # A consumer that stops reading must not leave the model's stream open.
-            async with aclosing(adrive_pieces(Session(self._parts(), inputs, config).streaming())) as pieces:
+            async with aclosing(adrive_pieces(Session(self, inputs, config).streaming())) as pieces:
                 async for piece in pieces:
                     yield piece
 
@@ -253,9 +234,6 @@ def create_sage_chain(
     prompt: BasePromptTemplate[Any] | None = None,
     *,
     critic: Any = None,
-    critic_method: CriticMethod = "auto",
-    document_prompt: BasePromptTemplate[Any] | None = None,
-    document_separator: str = "\n\n",
     loop: FeedbackConfig = DEFAULT_FEEDBACK,
     selection: SelectionConfig | None = None,
     max_context_tokens: int | None = None,
@@ -266,61 +244,29 @@ def create_sage_chain(
         llm: Writes the answers, and grades them unless ``critic`` is given.
         retriever: Any retriever, or a vector store.
         prompt: With ``{context}`` and ``{input}``; None takes the library's.
-        critic: See `SageChain`, and so the next four.
-        critic_method: How the critic replies.
-        document_prompt: How a document appears in the context.
-        document_separator: Between documents, with ``prompt``.
+        critic: See `SageChain`.
         loop: Limits of the loop.
-        selection: How much of the candidates is shown at first; a `SageRetriever` has its own.
-        max_context_tokens: Most tokens shown, in whole documents and at least one; likewise.
+        selection: How much of the candidates is shown at first, as ``loop.selection``.
+        max_context_tokens: Most tokens shown, in whole documents and at least one.
 
     Raises:
-        InputError: If the two are swapped, the model is a name, or the retriever has a selection of its own.
+        InputError: If the two are swapped, or the model is a name.
     """
     _check_model(llm)
+    shown = (selection or loop.selection).limited(max_context_tokens)
     return SageChain(
-        llm=llm,
-        retriever=_as_sage_retriever(retriever, selection, max_context_tokens),
-        prompt=prompt,
-        critic=critic,
-        critic_method=critic_method,
-        document_prompt=document_prompt,
-        document_separator=document_separator,
-        loop=loop,
+        llm=llm, retriever=retriever, prompt=prompt, critic=critic, loop=replace(loop, selection=shown)
     )
 
 
-def _as_sage_retriever(
-    value: Any, selection: SelectionConfig | None = None, max_context_tokens: int | None = None
-) -> Any:
-    """``value`` if a `SageRetriever` is in it, else a `SageRetriever` around it, which keeps so much.
-
-    Raises:
-        InputError: For a selection beside a `SageRetriever`, or for one with a compressor of others, whose
-        scores have no known scale.
-    """
-    inside = next((layer for layer, _ in layers(value, None) if isinstance(layer, SageRetriever)), None)
-    if inside is None:
-        compressor = SageCompressor(
-            selection=selection or SelectionConfig(), max_context_tokens=max_context_tokens
-        )
-        if isinstance(value, VectorStore):
-            return SageRetriever.from_vectorstore(value, base_compressor=compressor)
-        return SageRetriever(base_retriever=value, base_compressor=compressor)
-    if isinstance(value, RunnableWithFallbacks):
-        # Each is asked as a SageRetriever is, for all candidates.
-        value = value.model_copy(update={"fallbacks": [_as_sage_retriever(r) for r in value.fallbacks]})
-    if selection is not None or max_context_tokens is not None:
-        raise InputError(
-            "the retriever is a SageRetriever: say how to select in its compressor, "
-            "SageRetriever(base_compressor=SageCompressor(selection=...), ...)"
-        )
-    if not isinstance(inside.base_compressor, SageCompressor):
-        name = type(inside.base_compressor).__name__
-        raise InputError(
-            f"SageChain cannot tell the scale of the scores of {name}: use SageCompressor(reranker=...) in "
-            "its place, which takes compressors that write scores, and LangChain's cross-encoders"
-        )
+def _as_sage_retriever(value: Any) -> Any:
+    """``value`` if a `SageRetriever` is in it, else a `SageRetriever` around it."""
+    if isinstance(value, VectorStore):
+        return SageRetriever.from_vectorstore(value)
+    if not any(isinstance(layer, SageRetriever) for layer, _ in layers(value, None)):
+        return SageRetriever(base_retriever=value)
+    if isinstance(value, RunnableWithFallbacks):  # each is given what the first is given
+        return value.model_copy(update={"fallbacks": [_as_sage_retriever(r) for r in value.fallbacks]})
     return value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from numbers import Real
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
@@ -37,14 +37,11 @@ from sage_core.selection import (
     Scale,
     ScaleName,
     ScoreReading,
-    Selection,
     SelectionConfig,
     finite_score,
     rank_order,
     read_scores,
-    select,
 )
-from sage_core.selection.scales import declared_scale
 from sage_core.text.header import with_header
 from sage_core.text.outline import header_of, title_of
 from sage_core.text.tokens import get_counter
@@ -55,7 +52,6 @@ logger = logging.getLogger(__name__)
 
 HYBRID = "hybrid"
 SCORE_KEY = "relevance_score"
-SCALE_KEY = "relevance_scale"
 SEARCH_SCORE_KEY = "score"
 
 _POSITION = "_sage_position"
@@ -82,162 +78,81 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     where the scorer gave none); ids are kept, the documents passed in are never changed, older scores are
     overwritten. Of documents with equal texts, as a `MergerRetriever` gives, the best stays.
 
-    Three uses:
-
-    - ``SageCompressor()`` or ``SageCompressor(reranker=...)`` reranks, then selects;
-    - ``SageCompressor(reranker=..., select=False)`` only reranks;
-    - ``SageCompressor(score_key="relevance_score")`` only selects, on scores that an earlier step wrote into
-      the metadata (Cohere, Jina and most hosted rerankers do).
+    The scores of the search are read under ``metadata["score"]``, as far as numbers are there; without any,
+    the order of the documents stands for them. After another reranker say ``reranker=None``: its scores are
+    then those selected on.
 
     Examples:
         >>> from langchain_core.documents import Document
         >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
-        >>> documents = [Document(t, metadata={"score": s}) for t, s in scored.items()]
+        >>> documents = [Document(t, metadata={"relevance_score": s}) for t, s in scored.items()]
         >>> paper = SelectionConfig(rule="gradient", min_k=1)
-        >>> sage = SageCompressor(score_key="score", scale="probability", selection=paper)
+        >>> sage = SageCompressor(reranker=None, scale="probability", selection=paper)
         >>> [found.page_content for found in sage.compress_documents(documents, "Why?")]
         ['a', 'b']
-
-    Attributes:
-        passages: ``"auto"``: documents of more than 300 tokens are cut into passages, and those are ranked
-            and returned; ``metadata["node_id"]`` is the id of what each is cut from. ``"off"``: whole ones.
-        reranker: A `sage_core.ranking.Reranker`, or ``"hybrid"``; or a
-            LangChain `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor
-            that writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
-            probability of the search's scores, of whatever embedding model, and the words shared; it loads
-            no model. None: no reranker, as in LlamaIndex; the scores that are there are selected on, under
-            ``score_key``, else ``search_score_key``, else ``"score"``.
-        score_key: Read scores from this metadata key and run no reranker.
-        search_score_key: Where the search's scores are in the metadata, higher is better, for the hybrid.
-            `SageRetriever.from_vectorstore` says it. None: ``"score"``, as far as numbers are there that fall
-            (or rise, as distances do) along the documents; others are none of a search. Without scores the
-            order of the documents stands for them.
-        scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are:
-            ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
-            nearer), or ``"auto"``: five or more under ``score_key`` that rise along the documents are
-            distances, others are told by their range; what was found is in ``metadata["relevance_scale"]``.
-            For ``score_key`` and compressors the default is ``"probability"``, for ``reranker=None`` without
-            a ``score_key`` ``"auto"``. Others know their own.
-        select: Whether to select after reranking; if False all documents are returned.
-        top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        selection: How many to keep, a `SelectionConfig`.
-        max_context_tokens: Most tokens to keep, in whole documents and at least one; None: as the selection
-            says.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    passages: Literal["auto", "off"] = "auto"
-    reranker: Any = Field(default=HYBRID, repr=False)
-    score_key: str | None = None
-    search_score_key: str | None = None
-    scale: ScaleName | None = None
-    select: bool = True
-    top_n: int | None = None
-    selection: Instance[SelectionConfig] = Field(default_factory=SelectionConfig, repr=False)
-    max_context_tokens: int | None = Field(default=None, gt=0)
+    reranker: Any = Field(
+        default=HYBRID,
+        repr=False,
+        description="'hybrid': the search's scores and the words shared, as one probability, without a "
+        "model. None: select on the scores that are there, under 'relevance_score', else "
+        "'score'. Or an object with score(query, texts) and a scale "
+        "(`sage_core.ranking.Reranker`), a LangChain `BaseCrossEncoder`, or a LangChain "
+        "compressor that writes 'relevance_score', whose top_n then does not matter.",
+    )
+    scale: ScaleName = Field(
+        default="auto",
+        description="What the documents' scores are, or those of a cross-encoder or compressor of "
+        "LangChain's: 'probability', 'logit', 'cosine', 'unbounded', 'distance' (smaller is "
+        "nearer), or 'auto': told by their range; if they do not fall along the list, what "
+        "documents and question share decides which way they count.",
+    )
+    selection: Instance[SelectionConfig] = Field(
+        default_factory=SelectionConfig, repr=False, description="How many to keep: a `SelectionConfig`."
+    )
+    max_context_tokens: int | None = Field(
+        default=None,
+        gt=0,
+        description="Most tokens to keep, in whole documents and at least one. None: as the selection says.",
+    )
+    passages: Literal["auto", "off"] = Field(
+        default="auto",
+        description="'auto': documents of more than 300 tokens are cut into passages, and those are ranked"
+        " and returned; metadata['node_id'] is the id of what each is cut from. 'off': whole "
+        "documents.",
+    )
 
     _reported_overruled: bool = PrivateAttr(default=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _scored_before(cls, data: Any) -> Any:
-        """A ``score_key`` stands for no reranker."""
-        scored = isinstance(data, dict) and data.get("score_key") is not None
-        return {"reranker": None, **data} if scored else data
 
     @property
     def limits(self) -> SelectionConfig:
         """How many documents to keep, within ``max_context_tokens``."""
         return self.selection.limited(self.max_context_tokens)
 
-    def never_empty(self) -> SageCompressor:
-        """The same, for documents whose probabilities are no opinion that nothing is relevant.
-
-        Those that were searched with a question rewritten from the history may share nothing with the one
-        that they are ranked for; an order without scores says which is best, not how good it is.
-        """
-        if self.selection.empty_below is None:
-            return self
-        return self.model_copy(update={"selection": replace(self.selection, empty_below=None)})
-
-    def denying(self, ranked: Sequence[Document]) -> SageCompressor:
-        """This, or `never_empty` if no document of these, which come from `rank`, has a score of a search."""
-        unscored = self.reranker is not None and all(d.metadata.get(self._key) is None for d in ranked)
-        return self.never_empty() if unscored else self
-
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.top_n is not None and self.top_n < 1:
-            raise InputError(f"top_n must be at least 1, not {self.top_n}")
-        selection = self.limits
-        if self.top_n is not None and (selection.min_k or selection.max_k or selection.min_context_tokens):
+        assert self.limits is not None  # what does not go together fails now
+        scorer = self._scorer
+        if scorer is not None and not (hasattr(scorer, "score") and hasattr(scorer, "scale")):
             raise InputError(
-                "top_n keeps exactly so many documents: leave out min_k, max_k and min_context_tokens"
-            )
-        if self.score_key is not None and self.reranker is not None:
-            raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
-        self._adopted()
-        return self
-
-    def _adopted(self) -> Reranker | None:
-        """The reranker given, behind our protocol; None for none."""
-        reranker = self.reranker
-        if is_cross_encoder(reranker):
-            if self.scale is None:
-                raise InputError(
-                    "a LangChain cross-encoder does not say what its scores are: pass scale='logit' for raw "
-                    "model outputs, or scale='probability' for scores between 0 and 1"
-                )
-            return LangChainCrossEncoder(reranker, self.scale)
-        if isinstance(reranker, BaseDocumentCompressor) and not isinstance(reranker, SageCompressor):
-            return CompressorScores(reranker, self.scale or "probability", SCORE_KEY)
-        if self.scale is not None and reranker is not None:
-            raise InputError(
-                "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
-                "has its own"
-            )
-        if reranker == HYBRID:
-            return _hybrid()
-        if reranker is not None and not (hasattr(reranker, "score") and hasattr(reranker, "scale")):
-            raise InputError(
-                f"no reranker {reranker!r:.80}: it is 'hybrid', None, an object with score(query, texts) and "
+                f"no reranker {scorer!r:.80}: it is 'hybrid', None, an object with score(query, texts) and "
                 "a scale, a BaseCrossEncoder, or a compressor that writes metadata['relevance_score']"
             )
-        own: Reranker | None = reranker
+        return self
+
+    @property
+    def _scorer(self) -> Reranker | None:
+        """The reranker given, behind our protocol; None for none."""
+        scorer = self.reranker
+        if is_cross_encoder(scorer):
+            return LangChainCrossEncoder(scorer, self.scale)
+        if isinstance(scorer, BaseDocumentCompressor) and not isinstance(scorer, SageCompressor):
+            return CompressorScores(scorer, self.scale)
+        own: Reranker | None = _hybrid() if scorer == HYBRID else scorer
         return own
-
-    @property
-    def score_scale(self) -> Scale | None:
-        """The scale of the scores that this compressor selects on; None if ``"auto"`` looks at them."""
-        return declared_scale(self._said())
-
-    def ranked(self, documents: Sequence[Document], k: int | None = None) -> Ranked:
-        """All documents that `rank` gave, with what is to select of them; exactly ``k`` if given."""
-        # If this does not select, a loop is to keep them all too.
-        exact = k or self.top_n or (None if self.select else max(len(documents), 1))
-        selection = self.denying(documents).limits
-        if exact is not None:
-            selection = replace(selection, min_k=exact, max_k=exact)
-        return Ranked(documents, self.scale_of(documents), selection)
-
-    def scale_of(self, ranked: Sequence[Document]) -> Scale:
-        """The scale of the scores of these documents, which come from `rank`."""
-        scale = ranked[0].metadata.get(SCALE_KEY) if ranked else None
-        return self.score_scale or scale or "cosine"
-
-    def _said(self) -> ScaleName:
-        """What the scores are said to be."""
-        if self.scale is not None:
-            return self.scale
-        if self.reranker is None:
-            return "probability" if self.score_key is not None else "auto"
-        return self._scorer().scale
-
-    @property
-    def _key(self) -> str:
-        """Where the scores of the search are, or those of an earlier step."""
-        return self.score_key or self.search_score_key or SEARCH_SCORE_KEY
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -263,41 +178,57 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         """`compress_documents`, awaiting rerankers that can be awaited and others in a thread."""
         return self.keep(await self.arank(documents, query), callbacks=callbacks)
 
-    def rank(self, documents: Sequence[Document], query: str) -> list[Document]:
-        """Scored copies of all documents, best first; of those with equal texts the best."""
-        return drive(self._ranking(documents, query))
+    def rank(self, documents: Sequence[Document], query: str, *, searched: bool = False) -> Ranked:
+        """Scored copies of all documents, best first; of those with equal texts the best.
 
-    async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
+        Args:
+            documents: The candidates.
+            query: What they are ranked for.
+            searched: Whether they are of our own search: higher scores are better, and None is worst.
+        """
+        return drive(self._ranking(documents, query, searched))
+
+    async def arank(self, documents: Sequence[Document], query: str, *, searched: bool = False) -> Ranked:
         """`rank`, without blocking the event loop."""
-        return await adrive(self._ranking(documents, query))
+        return await adrive(self._ranking(documents, query, searched))
 
-    def _ranking(self, documents: Sequence[Document], query: str) -> Steps[list[Document]]:
+    def _ranking(self, documents: Sequence[Document], query: str, searched: bool) -> Steps[Ranked]:
+        scorer, limits = self._scorer, self.limits
         if not documents:
-            return []
-        if self.reranker is None:
-            scores = self._scores_of(documents)
-            if self._said() == "auto":
-                scores = yield from Compute(self._standing, documents, scores, query)
-            return self._scored(documents, scores, question=query)
-        known = yield from Compute(self._search_scores, documents, query)
+            return Ranked([], "probability", limits)
+        if scorer is None:
+            read = yield from Compute(self._read_again, documents, query, searched)
+            return self._ranked(documents, read.scores, read.scale, limits)
+        known = yield from Compute(self._search_scores, documents, query, searched)
+        if all(document.metadata.get(SEARCH_SCORE_KEY) is None for document in documents):
+            limits = replace(limits, empty_below=None)  # An order says which is best, not how good it is.
         cut = yield from Compute(self._cut, documents, query, known)
         if cut is None:
-            return self._scored(documents, (yield from self._scores(documents, query, known)), question=query)
+            read = yield from self._scores(scorer, documents, query, known)
+            links, about = link(places_of(documents)), [titled(d) for d in documents]
+            scores = vouched(query, read.scores, read.scale, links, about)
+            return self._ranked(documents, scores, read.scale, limits)
         read = ScoreReading([*cut.probabilities], "probability")
-        if not isinstance(self._scorer(), HybridReranker):
+        if not isinstance(scorer, HybridReranker):
             passages = [part.made() for part in cut.parts]
-            read = self._read((yield from self._scores(passages, query, read.scores)))
+            read = yield from self._scores(scorer, passages, query, read.scores)
         final = [finite_score(score) for score in vouch(read.scores, cut.links, read.scale)]
-        noted = {SCALE_KEY: read.scale} if self._said() == "auto" else {}
-        return [Candidate.of(cut.parts[i], {SCORE_KEY: final[i], **noted}) for i in rank_order(final)]
+        candidates = [Candidate.of(cut.parts[i], {SCORE_KEY: final[i]}) for i in rank_order(final)]
+        return Ranked(candidates, read.scale, limits)
 
     def _scores(
-        self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
-    ) -> Steps[list[float]]:
+        self,
+        scorer: Reranker,
+        documents: Sequence[Document],
+        query: str,
+        known: Sequence[float | None] | None,
+    ) -> Steps[ScoreReading]:
         """What the reranker says of the documents."""
         texts, headed = texts_of(documents)
-        call = Call(score_candidates, ascore_candidates, self._scorer(), query, texts, known, headed=headed)
-        return (yield from call)
+        scores = yield from Call(
+            score_candidates, ascore_candidates, scorer, query, texts, known, headed=headed
+        )
+        return read_scores(scores, scorer.scale, source=f"scores of {scorer.name}")
 
     def _cut(
         self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
@@ -313,137 +244,97 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return cut_documents(ranker, query, documents, nodes, priors)
 
     def _ranker(self) -> PassageRanker:
-        scorer = self._adopted()
+        scorer = self._scorer
         return PassageRanker(scorer if isinstance(scorer, HybridReranker) else _hybrid())
 
     def keep(
-        self,
-        ranked: Sequence[Document],
-        *,
-        k: int | None = None,
-        callbacks: Callbacks | None = None,
+        self, ranked: Ranked, *, k: int | None = None, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given.
 
         Why is sent as the custom event ``sage_selection``, where ``callbacks`` belong to a run.
         """
         scores = [document.metadata[SCORE_KEY] for document in ranked]
-        texts = texts_of(ranked)[0]
-        scale = self.scale_of(ranked)
-        chosen = self.denying(ranked).choose(scores, k=k, scale=scale, texts=texts)
+        selection = ranked.selection if k is None else SelectionConfig(min_k=k, max_k=k)
+        tokens = None
+        if k is None and selection.counts_tokens:
+            tokens = get_counter("bert").count_many([document.page_content for document in ranked])
+        chosen = selection.select(scores, ranked.scale, tokens)
         # A custom event needs a run to belong to; a bare handler has none.
         if isinstance(callbacks, BaseCallbackManager) and callbacks.parent_run_id is not None:
-            event = {**chosen.to_dict(), "scale": scale}
+            event = {**chosen.to_dict(), "scale": ranked.scale}
             dispatch_custom_event("sage_selection", event, config={"callbacks": callbacks})
         documents = [ranked[i] for i in chosen.indices]
         # Asked for exactly so many, a caller gets so many.
-        return documents if k is not None or self.top_n is not None else join(documents)
+        return documents if k is not None else join(documents)
 
-    def choose(
-        self,
-        scores: Sequence[float | None],
-        *,
-        k: int | None = None,
-        scale: Scale | None = None,
-        texts: Sequence[str] | None = None,
-    ) -> Selection:
-        """What the rule keeps of these scores, and why.
-
-        Args:
-            scores: Higher is better.
-            k: Keep exactly so many.
-            scale: What the scores are; this compressor's own where None.
-            texts: What was scored, for the floor in tokens.
-        """
-        scale = scale or self.score_scale or read_scores(scores).scale
-        exact = self.top_n if k is None else k
-        if exact is None and not self.select:
-            # All of them; `select` takes no bound of 0.
-            exact = max(len(scores), 1)
-        if exact is not None:
-            return select(scores, scale=scale, min_k=exact, max_k=exact)
-        selection = self.limits
-        tokens = None
-        if texts is not None and selection.counts_tokens:
-            tokens = get_counter("bert").count_many(texts)
-        return selection.select(scores, scale, tokens)
-
-    def _scorer(self) -> Reranker:
-        scorer = self._adopted()
-        assert scorer is not None  # asked for only where there is one
-        return scorer
-
-    def _search_scores(self, documents: Sequence[Document], query: str) -> list[float | None] | None:
+    def _search_scores(
+        self, documents: Sequence[Document], query: str, searched: bool
+    ) -> list[float | None] | None:
         """What the search said of each document, higher is better; None if it said nothing."""
-        key = self._key
-        values = [document.metadata.get(key) for document in documents]
-        if self.search_score_key is not None:
-            return scores_or_order([_number(value, key) for value in values])
+        values = [document.metadata.get(SEARCH_SCORE_KEY) for document in documents]
         # "score" is a common key: a label or a text there is nobody's search.
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
-        read = self._standing(documents, [_number(value, key) for value in values], query)
+        scores = [_number(value, SEARCH_SCORE_KEY) for value in values]
+        if searched:
+            return scores_or_order(scores)
+        read = self._standing(documents, scores, query).scores
         return scores_or_order(asked_or_not(read), lambda: link(places_of(documents)))
 
     def _standing(
         self, documents: Sequence[Document], scores: Sequence[float | None], query: str
-    ) -> list[float | None]:
-        texts = texts_of(documents)[0]
-        found = standing(scores, lambda some: self._ranker().likeness(query, [texts[i] for i in some]))
+    ) -> ScoreReading:
+        """How well each document stood in a list that somebody else made."""
+        if self.scale != "auto" and not isinstance(self._scorer, LangChainCrossEncoder | CompressorScores):
+            return read_scores(scores, self.scale)
+        found = standing(
+            scores,
+            lambda some: self._ranker().likeness(query, [documents[i].page_content for i in some]),
+        )
         if found.overruled and not self._reported_overruled:
             self._reported_overruled = True
             logger.warning(OVERRULED)
-        return found.scores
+        return read_scores(found.scores)
 
-    def _scores_of(self, documents: Sequence[Document]) -> list[float | None]:
-        scores: list[float | None] = []
-        key = self._key
-        for i, document in enumerate(documents):
-            if key not in document.metadata:
-                raise InputError(
-                    f"document {i} of {len(documents)} has no metadata[{key!r}] to select on. Rerank in the "
-                    "same step, SageCompressor(reranker=...), or before it with a compressor that keeps its "
-                    "scores, such as SageCompressor(reranker=..., select=False); LangChain's "
-                    "CrossEncoderReranker drops them: give its model to this compressor, "
-                    "SageCompressor(reranker=<that model>, scale='logit'), or 'probability'"
-                )
-            scores.append(_number(document.metadata[key], key))
-        return scores
-
-    def _scored(
-        self, documents: Sequence[Document], scores: Sequence[float | None], *, question: str
-    ) -> list[Document]:
-        """Copies, best first, each with its own score."""
-        if len(scores) != len(documents):
-            raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
-        said, reranked = self._said(), self.reranker is not None
-        read = self._read(scores)
-        final = read.scores
-        if reranked:
-            links, about = link(places_of(documents)), [titled(d) for d in documents]
-            final = vouched(question, final, read.scale, links, about)
-        different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
-        noted = {SCALE_KEY: read.scale} if said == "auto" else {}
-        return [
-            document.model_copy(
-                update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: final[i], **noted}}
+    def _read_again(self, documents: Sequence[Document], query: str, searched: bool) -> ScoreReading:
+        """The scores that an earlier step, or the search, wrote into the documents."""
+        key = next(
+            (k for k in (SCORE_KEY, SEARCH_SCORE_KEY) if any(k in d.metadata for d in documents)), None
+        )
+        if key is None:
+            raise InputError(
+                "no document has metadata['relevance_score'] or ['score'] to select on: rerank in the same "
+                "step, SageCompressor(reranker=...). LangChain's CrossEncoderReranker drops its scores: give "
+                "its model to this compressor, SageCompressor(reranker=<that model>)"
             )
-            for i in rank_order(final)
-            if i in different
-            for document in [documents[i]]
-        ]
+        scores = [_number(document.metadata.get(key), key) for document in documents]
+        return read_scores(scores, self.scale) if searched else self._standing(documents, scores, query)
 
-    def _read(self, scores: Sequence[float | None]) -> ScoreReading:
-        named = self._scorer().name if self.reranker is not None else None
-        source = f"scores of {named}" if named else f"metadata[{self._key!r}]"
-        return read_scores(scores, self._said(), source=source)
+    def _ranked(
+        self,
+        documents: Sequence[Document],
+        scores: Sequence[float | None],
+        scale: Scale,
+        limits: SelectionConfig,
+    ) -> Ranked:
+        """Copies, best first, each with its own score."""
+        different = set(distinct([d.page_content for d in documents], [d.id for d in documents], scores))
+        copies = [
+            documents[i].model_copy(
+                update={"metadata": {**copy.deepcopy(documents[i].metadata), SCORE_KEY: scores[i]}}
+            )
+            for i in rank_order(scores)
+            if i in different
+        ]
+        return Ranked(copies, scale, limits)
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
         settings = self.selection.keywords.items()
         yield from ((name, value) for name, value in settings if value not in (None, "auto"))
-        if self.reranker != HYBRID and self.score_key is None:
-            yield "reranker", None if self.reranker is None else self._scorer().name
+        if self.reranker != HYBRID:
+            yield "reranker", None if self._scorer is None else self._scorer.name
 
 
 def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
@@ -473,14 +364,6 @@ def _hybrid() -> HybridReranker:
     return HybridReranker()
 
 
-class PairScorer(Protocol):
-    """What a LangChain cross-encoder can do."""
-
-    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
-        """One score per pair."""
-        ...
-
-
 def is_cross_encoder(value: object) -> bool:
     """Whether ``value`` is one of LangChain's cross-encoders.
 
@@ -497,9 +380,9 @@ class LangChainCrossEncoder:
         scale: What its scores are.
     """
 
-    def __init__(self, model: PairScorer, scale: ScaleName) -> None:
+    def __init__(self, model: Any, scale: ScaleName) -> None:
         self.model = model
-        self.scale: Scale = declared_scale(scale) or "cosine"
+        self.scale: Any = scale
         self.name = type(model).__name__
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -508,8 +391,6 @@ class LangChainCrossEncoder:
         Raises:
             InputError: If the model's answer has another shape.
         """
-        if not texts:
-            return []
         output = np.asarray(self.model.score([(query, text) for text in texts]), dtype=np.float64)
         # Two columns are the logits of "no" and "yes"; the last is the one for relevance.
         if output.ndim == 2 and output.shape[1] in (1, 2):
@@ -526,15 +407,13 @@ class CompressorScores:
     as evidence.
 
     Args:
-        compressor: Writes a score into the metadata of the documents it returns.
+        compressor: Writes ``relevance_score`` into the metadata of the documents it returns.
         scale: What its scores are.
-        key: Under which key.
     """
 
-    def __init__(self, compressor: BaseDocumentCompressor, scale: ScaleName, key: str) -> None:
+    def __init__(self, compressor: BaseDocumentCompressor, scale: ScaleName) -> None:
         self.compressor = compressor
-        self.scale: Scale = declared_scale(scale) or "cosine"
-        self.key = key
+        self.scale: Any = scale
         self.name = type(compressor).__name__
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -543,15 +422,11 @@ class CompressorScores:
         Raises:
             InputError: Where it returns documents without a score.
         """
-        if not texts:
-            return []
         compressor = with_unlimited_top_n(self.compressor, len(texts))
         return self._read(compressor.compress_documents(_documents(texts), query), len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         """`score` without blocking the event loop."""
-        if not texts:
-            return []
         compressor = with_unlimited_top_n(self.compressor, len(texts))
         return self._read(await compressor.acompress_documents(_documents(texts), query), len(texts))
 
@@ -560,12 +435,12 @@ class CompressorScores:
         for document in documents:
             # Compressors return copies in another order; the metadata come along.
             position: Any = document.metadata.get(_POSITION)
-            if self.key not in document.metadata or not isinstance(position, int):
+            if SCORE_KEY not in document.metadata or not isinstance(position, int):
                 raise InputError(
                     f"{self.name} returned documents without their metadata, or without "
-                    f"metadata[{self.key!r}]: only compressors with scores can rerank here"
+                    f"metadata[{SCORE_KEY!r}]: only compressors with scores can rerank here"
                 )
-            results.append((position, document.metadata[self.key]))
+            results.append((position, document.metadata[SCORE_KEY]))
         return [math.nan if s is None else s for s in collected_scores(self.name, results, n)]
 
 

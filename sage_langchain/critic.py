@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
-from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import VERDICT_SCHEMA
 from sage_core.feedback.drivers import Call, Compute, Steps
@@ -24,7 +23,6 @@ from sage_langchain._runnables import layers
 
 logger = logging.getLogger(__name__)
 
-CriticMethod = Literal["auto", "structured", "prompt"]
 _LOST = TokenUsage(calls=1, estimated=True)
 
 
@@ -33,14 +31,12 @@ class Critic:
     """Asks a model for a verdict.
 
     Attributes:
-        llm: The model.
-        method: ``"structured"`` takes `with_structured_output`, ``"prompt"`` reads plain text, ``"auto"``
-            takes the first where the model has it and asks once more in plain text where that call fails.
+        llm: The model. Where it has structured output, that is asked for; where it has not, or the call
+            fails, plain text.
         counter: Counts tokens where the model does not report them.
     """
 
     llm: Runnable[Any, Any]
-    method: CriticMethod
     counter: TokenCounter
 
     def grading(
@@ -58,56 +54,28 @@ class Critic:
                 output = yield from Call(structured.invoke, structured.ainvoke, messages, prepared)
                 return (yield from Compute(self._read, output, messages))
             except Exception as error:  # any: models have errors of their own, and text is still to try
-                self._give_up_on_structure(error)
+                _give_up_on_structure(error)
                 before = _LOST
         output = yield from Call(self.llm.invoke, self.llm.ainvoke, messages, config)
         verdict, usage = yield from Compute(self._read, output, messages)
         return verdict, before + usage
-
-    def check(self) -> None:
-        """See that the model has structured output, as far as that can be known before a call.
-
-        Raises:
-            InputError: If it has not.
-        """
-        # Which model it is will be known at the call.
-        if isinstance(self.llm, DynamicRunnable):
-            return
-        try:
-            self._structured({})
-        except Exception as error:  # whatever a model's own set-up raises means the same here
-            raise InputError(
-                f"critic_method='structured' needs a model with structured output, and "
-                f"{type(self.llm).__name__} cannot set it up ({type(error).__name__}: {error}): "
-                "use critic_method='auto' or another critic"
-            ) from error
 
     def _structured(self, config: RunnableConfig) -> tuple[Runnable[Any, Any] | None, RunnableConfig]:
         """The model made to reply in the verdict's schema, and its config; no model for plain text.
 
         ``include_raw`` is the only way to see what the call took, and what was said where it was no verdict.
         """
-        if self.method == "prompt":
-            return None, config
         try:
             llm, config = _configured(self.llm, config)
             made: Runnable[Any, Any] = llm.with_structured_output(dict(VERDICT_SCHEMA), include_raw=True)
         except (AttributeError, NotImplementedError):
-            if self.method == "structured":
-                raise
             return None, config
         except Exception as error:
             # Models and wrappers refuse a schema with errors of every kind (a NameError under with_fallbacks,
             # a TypeError for include_raw). None of them says that the plain call would fail.
-            self._give_up_on_structure(error)
+            _give_up_on_structure(error)
             return None, config
         return made, config
-
-    def _give_up_on_structure(self, error: Exception) -> None:
-        """Let plain text be tried, unless the user ruled that out."""
-        if self.method == "structured":
-            raise error
-        logger.warning("the critic's structured call failed, asking in plain text: %s", error)
 
     def _read(self, output: Any, messages: Sequence[BaseMessage]) -> tuple[Verdict, TokenUsage]:
         if not (isinstance(output, Mapping) and "raw" in output):
@@ -120,6 +88,10 @@ class Critic:
             if read.parsed:
                 break
         return verdict, usage_of(output["raw"], messages, self.counter)
+
+
+def _give_up_on_structure(error: Exception) -> None:
+    logger.warning("the critic's structured call failed, asking in plain text: %s", error)
 
 
 def _configured(llm: Runnable[Any, Any], config: RunnableConfig) -> tuple[Any, RunnableConfig]:

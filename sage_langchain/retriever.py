@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +16,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
-from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, ensure_config, patch_config
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.tools import BaseTool, StructuredTool
@@ -29,14 +31,11 @@ from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
 from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import (
-    HYBRID,
-    SCALE_KEY,
-    SCORE_KEY,
-    SageCompressor,
-    texts_of,
-)
-from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
+from sage_langchain.compressor import HYBRID, Ranked, SageCompressor, texts_of
+from sage_langchain.scored_search import CandidateSearch
+
+ALL_CANDIDATES = "__sage_all_candidates"
+"""In ``configurable`` of a call: all candidates are to be returned, reranked. It goes through any wrapper."""
 
 
 class SageRetriever(CheckedModel, BaseRetriever):
@@ -54,26 +53,34 @@ class SageRetriever(CheckedModel, BaseRetriever):
         >>> [found] = SageRetriever.from_vectorstore(store).invoke("When does the ferry leave?")
         >>> found.page_content
         'The ferry leaves at seven.'
-
-    Attributes:
-        base_retriever: Any retriever or Runnable that gives documents; a plain function of the question will
-            do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever (such as
-            `create_history_aware_retriever` makes) is given the whole mapping where there is one, the others
-            the question. Documents are always ranked for the question.
-        base_compressor: What reranks and selects: a `SageCompressor`, or any LangChain compressor.
-        scores: Whether the documents selected have their scores in the metadata. False for what compares
-            whole documents (RAG fusion, `MultiQueryRetriever`), to which a passage with another score is
-            another one. Candidates (``select=False``) always have them.
-        k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
-            ``retriever.invoke(question, k=3)``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    base_retriever: RetrieverLike = Field(repr=False)
-    base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
-    scores: bool = True
-    k: int | None = Field(default=None, ge=1, strict=True)
+    base_retriever: RetrieverLike = Field(
+        repr=False,
+        description="Any retriever or Runnable that gives documents; a plain function of the question will"
+        " do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever "
+        "(such as `create_history_aware_retriever` makes) is given the whole mapping where "
+        "there is one, the others the question. Documents are always ranked for the question.",
+    )
+    base_compressor: BaseDocumentCompressor = Field(
+        default_factory=SageCompressor,
+        description="What reranks and selects: a `SageCompressor`, or any LangChain compressor.",
+    )
+    search_kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Passed to every search of the base retriever, such as {'filter': ...}; 'k' in it is "
+        "`k`.",
+    )
+    k: int | None = Field(
+        default=None,
+        ge=1,
+        strict=True,
+        description="Return exactly so many documents (or all there are) instead of selecting. A call can "
+        "say so too: retriever.invoke(question, k=3).",
+    )
 
     # Read by a retriever around this one.
     takes_whole_input: ClassVar[bool] = True
@@ -83,92 +90,60 @@ class SageRetriever(CheckedModel, BaseRetriever):
         cls,
         vectorstore: VectorStore,
         *,
-        candidates: int = CANDIDATES,
-        filter: Any = None,  # noqa: A002  # LangChain's name
-        search_kwargs: Mapping[str, Any] | None = None,
+        search_kwargs: dict[str, Any] | None = None,
         k: int | None = None,
+        candidates: int = CANDIDATES,
         passages: Literal["auto", "off"] = "auto",
         reranker: Any = HYBRID,
         selection: SelectionConfig | None = None,
         max_context_tokens: int | None = None,
-        base_compressor: BaseDocumentCompressor | None = None,
         words: Literal["auto", "off"] | Sequence[Document] = "auto",
         words_path: Path | str | None = None,
-        select: bool = True,
-        scores: bool = True,
     ) -> Self:
         """A retriever over a vector store: candidates from vector and keyword search, as `Sage` finds them.
 
         Words are searched in the documents of the store where it gives them back: `InMemoryVectorStore`,
-        Chroma, FAISS; their index follows the store. `words_from` says what is searched. A ``filter``
-        holds for both searches. The similarity of each is noted under ``metadata["score"]``, for the
-        reranker; with ``reranker=None`` documents are selected on it.
+        Chroma, FAISS; their index follows the store. `words_from` says what is searched. The similarity of
+        each is noted under ``metadata["score"]``, for the reranker; with ``reranker=None`` documents are
+        selected on it.
 
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
+            search_kwargs: As of the store's ``as_retriever``; a ``filter`` holds for both searches.
+            k: Return exactly so many.
             candidates: Documents of the vector search that are reranked (paper: N). The keyword search gives
                 up to half as many more.
-            filter: Which documents may be returned, in the form that the store takes.
-            search_kwargs: Passed to every search; ``k`` in it is that of the class.
-            k: Return exactly so many.
-            passages: See `SageCompressor`.
-            reranker: See `SageCompressor`.
+            passages: See `SageCompressor`, and so the next three.
+            reranker: What ranks.
             selection: How many to keep.
             max_context_tokens: Most tokens to keep, in whole documents and at least one.
-            base_compressor: In the place of these four and ``select``: a `SageCompressor`, or any other.
             words: ``"auto"``: keyword search if there is a way. ``"off"``: vector search alone. Or the
                 documents to search by keyword, for a store that does not give them back.
             words_path: A file that keeps the keyword index; None for memory.
-            select: False returns all candidates, reranked.
-            scores: See the class.
 
         Raises:
-            InputError: For what is no vector store, or a selection beside a compressor.
+            InputError: For what is no vector store.
         """
         if not isinstance(vectorstore, VectorStore):
             raise InputError(
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
             )
-        if base_compressor is None:
-            base_compressor = SageCompressor(
+        return cls(
+            base_retriever=CandidateSearch(
+                vectorstore=vectorstore,
+                k=candidates,
+                words=words if isinstance(words, str) else list(words),
+                words_path=words_path,
+            ),
+            base_compressor=SageCompressor(
                 passages=passages,
                 reranker=reranker,
                 selection=selection or SelectionConfig(),
                 max_context_tokens=max_context_tokens,
-                select=select,
-            )
-        elif not (passages == "auto" and reranker == HYBRID and select) or selection or max_context_tokens:
-            raise InputError(
-                "passages, reranker, selection, max_context_tokens, select go into the base_compressor"
-            )
-        # A copy: keys are taken out below, and the dict is the caller's.
-        limits = dict(search_kwargs or {})
-        if "score_threshold" in limits:
-            raise InputError(
-                "score_threshold: use SelectionConfig(rule=Threshold(...)) of sage_core.selection"
-            )
-        given = {"filter": filter, "k": k}
-        if twice := [name for name, value in given.items() if value is not None and name in limits]:
-            raise InputError(f"{', '.join(twice)}: give it directly or in search_kwargs, not both")
-        if filter is not None:
-            limits["filter"] = filter
-        k = limits.pop("k", k)
-        search = CandidateSearch(
-            vectorstore=vectorstore,
-            k=candidates,
-            search_kwargs=limits,
-            words=words if isinstance(words, str) else list(words),
-            words_path=words_path,
-        )
-        if isinstance(base_compressor, SageCompressor) and base_compressor.search_score_key is None:
-            # A copy: the caller's may serve other retrievers.
-            base_compressor = base_compressor.model_copy(update={"search_score_key": search.score_key})
-        return cls(
-            base_retriever=search,
-            base_compressor=base_compressor,
+            ),
+            search_kwargs=search_kwargs or {},
             k=k,
-            scores=scores,
         )
 
     @field_validator("base_retriever", mode="before")
@@ -227,8 +202,10 @@ class SageRetriever(CheckedModel, BaseRetriever):
         )
 
     def _result(self, documents: Sequence[Document]) -> str:
-        inner = self.base_retriever
-        names = inner.names_in(documents) if isinstance(inner, CandidateSearch) else [{} for _ in documents]
+        inner, limits = self.base_retriever, {**self.search_kwargs}
+        limits.pop("k", None)
+        own = isinstance(inner, CandidateSearch)
+        names = inner.names_in(documents, limits) if own else [{} for _ in documents]
         return search_result(texts_of(documents)[1], names)
 
     def invoke(
@@ -283,68 +260,57 @@ class SageRetriever(CheckedModel, BaseRetriever):
         **kwargs: Any,
     ) -> Steps[list[Document]]:
         config, search = patch_config(ensure_config(), callbacks=callbacks), self.base_retriever
-        exact = self._exact(k)
+        all_asked = not select or bool(config.get("configurable", {}).get(ALL_CANDIDATES))
+        # Those inside are asked for what they send.
+        config = patch_config(config, configurable={ALL_CANDIDATES: False})
         inner = inner_input(search, query, whole_input, config)
-        kwargs = self._inner_kwargs(exact, kwargs)
-        documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **kwargs)), search)
+        exact, limits = self._limits(k, kwargs)
+        documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **limits)), search)
         compressor = self.base_compressor
-        if isinstance(compressor, SageCompressor) and isinstance(inner, Mapping):
-            compressor = compressor.never_empty()
-        for step in self._steps(compressor, query, exact, select) if documents else ():
-            documents = yield from Call(step.invoke, step.ainvoke, documents, config)
-        if not select:
-            return (
-                compressor.ranked(documents, exact) if isinstance(compressor, SageCompressor) else documents
-            )
-        return self._shown(documents)
-
-    def _shown(self, documents: Sequence[Document]) -> list[Document]:
-        return [*documents] if self.scores else self._without_scores(documents)
-
-    def _without_scores(self, documents: Sequence[Document]) -> list[Document]:
-        keys, inner = {SCORE_KEY, SCALE_KEY}, self.base_retriever
-        if isinstance(inner, ScoredVectorStoreRetriever):
-            keys |= {inner.score_key, inner.distance_key}
-        # Chroma gives the entries in another order with each question, which JSON keeps.
-        plain = [{k: d.metadata[k] for k in sorted(d.metadata, key=str) if k not in keys} for d in documents]
-        return [d.model_copy(update={"metadata": m}) for d, m in zip(documents, plain, strict=True)]
-
-    def _exact(self, k: int | None) -> int | None:
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-            raise InputError(f"k must be a whole number of at least 1, not {k!r}")
-        return self.k if k is None else k
-
-    def _inner_kwargs(self, exact: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """``kwargs``, and more candidates where ``exact`` asks for more than the inner search would fetch."""
-        inner = self.base_retriever
-        if exact is None or not isinstance(inner, VectorStoreRetriever | ScoredVectorStoreRetriever):
-            return kwargs
-        default = inner.k if isinstance(inner, ScoredVectorStoreRetriever) else 4
-        fetched = inner.search_kwargs.get("k", default)
-        return {"k": exact, **kwargs} if exact > fetched else kwargs
-
-    def _steps(
-        self, compressor: BaseDocumentCompressor, query: str, exact: int | None, select: bool
-    ) -> list[RunnableLambda[Any, list[Document]]]:
-        """What follows the search, each a run of its own in traces."""
         if not isinstance(compressor, SageCompressor):
-            return [_foreign(compressor, query, exact)]
+            return (
+                (yield from _run(_foreign(compressor, query, exact), documents, config)) if documents else []
+            )
+        ranked = yield from _run(self._rank_step(compressor, query), documents, config)
+        if isinstance(inner, Mapping):
+            # Searched with a question rewritten from the history, they may share nothing with this one.
+            ranked.selection = replace(ranked.selection, empty_below=None)
+        if all_asked:
+            if exact is not None:
+                ranked.selection = replace(ranked.selection, min_k=exact, max_k=exact)
+            return ranked
 
-        def rank(documents: list[Document]) -> list[Document]:
-            return compressor.rank(documents, query)
+        def keep(documents: Ranked, config: RunnableConfig) -> list[Document]:
+            return compressor.keep(documents, k=exact, callbacks=config.get("callbacks"))
 
-        async def arank(documents: list[Document]) -> list[Document]:
-            return await compressor.arank(documents, query)
+        return (yield from _run(RunnableLambda(keep, name="sage_select"), ranked, config)) if ranked else []
 
-        steps = [RunnableLambda(rank, arank, name="sage_rerank")]
-        if select:
+    def _limits(self, k: int | None, kwargs: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+        """How many exactly, if anybody says so, and what the inner search is called with."""
+        limits = {**self.search_kwargs, **kwargs}
+        said = limits.pop("k", None)
+        exact = k if k is not None else self.k if said is None else said
+        if exact is not None and (isinstance(exact, bool) or not isinstance(exact, int) or exact < 1):
+            raise InputError(f"k must be a whole number of at least 1, not {exact!r}")
+        inner, fetched = self.base_retriever, math.inf
+        if isinstance(inner, CandidateSearch):
+            fetched = inner.k
+        elif isinstance(inner, VectorStoreRetriever):
+            fetched = inner.search_kwargs.get("k", 4)
+        # More candidates where more are asked for than the inner search would fetch.
+        return exact, {"k": exact, **limits} if exact is not None and exact > fetched else limits
 
-            def keep(documents: list[Document], config: RunnableConfig) -> list[Document]:
-                callbacks = config.get("callbacks")
-                return compressor.keep(documents, k=exact, callbacks=callbacks)
+    def _rank_step(self, compressor: SageCompressor, query: str) -> RunnableLambda[Any, Ranked]:
+        """The reranking, a run of its own in traces."""
+        searched = isinstance(self.base_retriever, CandidateSearch)
 
-            steps.append(RunnableLambda(keep, name="sage_select"))
-        return steps
+        def rank(documents: list[Document]) -> Ranked:
+            return compressor.rank(documents, query, searched=searched)
+
+        async def arank(documents: list[Document]) -> Ranked:
+            return await compressor.arank(documents, query, searched=searched)
+
+        return RunnableLambda(rank, arank, name="sage_rerank")
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
@@ -353,6 +319,10 @@ class SageRetriever(CheckedModel, BaseRetriever):
             inner.pop("ls_retriever_name", None)
             params.update(inner)
         return params
+
+
+def _run(step: Runnable[Any, Any], given: Any, config: RunnableConfig) -> Call[Any]:
+    return Call(step.invoke, step.ainvoke, given, config)
 
 
 def _foreign(

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnablePassthrough
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from sage_core.feedback import FeedbackConfig
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
@@ -82,8 +82,8 @@ def test_rag_from_scratch_6_fusion(store: Any) -> None:
                 scores[dumps(document)] = scores.get(dumps(document), 0) + 1 / (rank + 60)
         return [loads(key) for key in sorted(scores, key=lambda key: -scores[key])]
 
-    retriever = SageRetriever.from_vectorstore(store, scores=False)  # sage
-    found = (retriever.map() | fused).invoke(VARIANTS.split("\n"))
+    fusion = RunnableLambda(lambda _: VARIANTS.split("\n")) | store.as_retriever().map() | fused
+    found = SageRetriever(base_retriever=fusion).invoke(FOUND_ON_BOARD)  # sage
     texts = [document.page_content for document in found]
     assert len(texts) == len({*texts}) and any("three months" in text for text in texts[:3])
 

@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from sage_langchain import SageRetriever as ChainRetriever
-from sage_langchain import ScoredVectorStoreRetriever
+from sage_langchain.scored_search import CandidateSearch
 from sage_llamaindex import SageRetriever
 from sage_llamaindex._words import nearness
 from tests.fakes.doors import at_door
@@ -145,10 +145,11 @@ class Documents:
     def replace(self, passage: Passage, key: str) -> None:
         self.add(passage, key)
 
-    def retriever(self, title: str = "", **settings: Any) -> ChainRetriever:
+    def retriever(self, title: str = "", select: bool = True, **settings: Any) -> Any:
         """Over all passages, or those of one title."""
-        only = self.only(title) if title else None
-        return ChainRetriever.from_vectorstore(self.store, filter=only, **at_door(**settings))
+        limits = {"filter": self.only(title)} if title else {}
+        made = ChainRetriever.from_vectorstore(self.store, search_kwargs=limits, **at_door(**settings))
+        return made if select else made.bind(select=False)
 
     def given(self, passages: Sequence[Passage], prefix: str = "") -> dict[str, Any]:
         """For a store that cannot be read."""
@@ -162,7 +163,7 @@ class Documents:
 
     def exact(self, question: str) -> dict[str, float | None]:
         """What a search of the framework's own for all passages gives."""
-        return self.found(ScoredVectorStoreRetriever(vectorstore=self.store, k=1000), question)
+        return self.found(CandidateSearch(vectorstore=self.store, k=1000, words="off"), question)
 
     def scored(self, question: str, n: int) -> list[tuple[str, Any]]:
         """What the framework's own search gives, with the store's scores."""

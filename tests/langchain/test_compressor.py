@@ -77,21 +77,19 @@ def test_no_documents():
 
 def test_rerank_only_then_select_only_equals_both_at_once():
     both = SageCompressor(reranker=ListReranker(CLIFF)).compress_documents(documents(), "q")
-    ranked = SageCompressor(reranker=ListReranker(CLIFF), select=False).compress_documents(documents(), "q")
+    ranked = SageCompressor(reranker=ListReranker(CLIFF)).rank(documents(), "q")
     assert len(ranked) == 10
-    assert SageCompressor(score_key="relevance_score").compress_documents(ranked, "q") == both
+    assert SageCompressor(reranker=None, scale="probability").compress_documents(ranked, "q") == both
 
 
 @pytest.mark.parametrize(
     ("settings", "n"),
     [
-        ({"top_n": 3}, 3),
-        ({"top_n": 30}, 10),
         ({"rule": FixedK(4), "min_k": 1}, 4),
         ({"rule": Threshold(0.78), "min_k": 1}, 4),
     ],
 )
-def test_top_n_and_other_rules(settings, n):
+def test_other_rules(settings, n):
     assert kept(SageCompressor(reranker=ListReranker(CLIFF), **at_door(**settings))) == list(range(n))
 
 
@@ -100,12 +98,12 @@ def test_top_n_and_other_rules(settings, n):
 )
 def test_missing_scores_are_an_error_that_says_what_to_do(score, named):
     docs = documents(3)
-    for d, s in zip(docs, [0.5, score, score], strict=True):
-        d.metadata |= {} if s is None else {"relevance_score": s}
+    for d in docs:
+        d.metadata |= {} if score is None else {"relevance_score": score}
     with pytest.raises(InputError, match=named):
-        SageCompressor(score_key="relevance_score").compress_documents(docs, "q")
+        SageCompressor(reranker=None, scale="probability").compress_documents(docs, "q")
     if score == -4.2:
-        said = SageCompressor(score_key="relevance_score", scale="logit")
+        said = SageCompressor(reranker=None, scale="logit")
         assert len(said.compress_documents(docs, "q")) == 3
 
 
@@ -117,9 +115,7 @@ def test_bad_settings_are_errors_at_once():
         {"top_n": 0},
         {"rule": "knee"},
         {"reranker": object()},
-        {"reranker": WordReranker(), "score_key": "score"},
-        {"reranker": WordReranker(), "scale": "logit"},
-        {"scale": "logit"},
+        {"scale": "logits"},
         {"reranker": ListReranker([]), "min_kk": 3},
     ):
         with pytest.raises(InputError):
@@ -154,8 +150,7 @@ def test_langchain_cross_encoders_are_rerankers_too():
     for model in (TwoColumns(), Plain()):
         compressor = SageCompressor(reranker=model, scale="logit", selection=SelectionConfig(min_k=1))
         assert kept(compressor)[:2] == [9, 8]
-    with pytest.raises(InputError, match="scale"):
-        SageCompressor(reranker=Plain())
+    assert kept(SageCompressor(reranker=Plain()))[:2] == [9, 8], "told by their range"
     with pytest.raises(InputError, match="shape"):
         SageCompressor(reranker=Wrong(), scale="logit").compress_documents(documents(), "q")
 
@@ -181,8 +176,8 @@ class WritesScores(BaseDocumentCompressor):
 async def test_langchain_compressors_that_write_scores_are_rerankers_too():
     docs = [Document(t, metadata={"n": i}) for i, t in enumerate(("bees", "tea and bees", "tea", "ferry"))]
     stock = WritesScores()
-    compressor = SageCompressor(reranker=stock, selection=SelectionConfig(min_k=1), select=False)
-    out = compressor.compress_documents(docs, "tea bees")
+    compressor = SageCompressor(reranker=stock, scale="probability", selection=SelectionConfig(min_k=1))
+    out = compressor.rank(docs, "tea bees")
     assert [(d.metadata["n"], d.metadata["relevance_score"]) for d in out] == [
         (1, 1.0),
         (0, 0.5),
@@ -190,12 +185,11 @@ async def test_langchain_compressors_that_write_scores_are_rerankers_too():
         (3, None),
     ]
     assert stock.top_n == 2 and stock.calls == [4], "its own top_n neither cuts nor changes"
-    assert await compressor.acompress_documents(docs, "tea bees") == out
-    assert compressor.score_scale == "probability"
+    assert await compressor.arank(docs, "tea bees") == out and out.scale == "probability"
     assert [
         d.metadata["n"]
         for d in SageCompressor(
-            reranker=stock, selection=SelectionConfig(min_k=1, rule=Gradient(0.6))
+            reranker=stock, scale="probability", selection=SelectionConfig(min_k=1, rule=Gradient(0.6))
         ).compress_documents(docs, "tea bees")
     ] == [1]
 
@@ -203,7 +197,7 @@ async def test_langchain_compressors_that_write_scores_are_rerankers_too():
 def test_compressors_whose_scores_cannot_be_read_are_named():
     docs = [Document("tea"), Document("bees")]
     with pytest.raises(InputError, match=r"WritesScores.*7"):
-        SageCompressor(reranker=WritesScores(factor=7)).compress_documents(docs, "tea")
+        SageCompressor(reranker=WritesScores(factor=7), scale="probability").compress_documents(docs, "tea")
     assert SageCompressor(reranker=WritesScores(factor=7), scale="unbounded").compress_documents(docs, "tea")
 
     class Drops(BaseDocumentCompressor):
@@ -259,7 +253,7 @@ def test_is_a_langchain_compressor_in_a_pipeline():
         8,
     ]
     dropped = DocumentCompressorPipeline(
-        transformers=[CrossEncoderReranker(model=Theirs()), SageCompressor(score_key="relevance_score")]
+        transformers=[CrossEncoderReranker(model=Theirs()), SageCompressor(reranker=None)]
     )
     with pytest.raises(InputError, match="CrossEncoderReranker"):
         dropped.compress_documents(documents(), "q")
@@ -285,8 +279,6 @@ def test_a_copy_with_changes_is_checked_and_works_with_them():
         )
         == 2
     )
-    with pytest.raises(ValueError, match="top_n keeps exactly so many"):
-        made.model_copy(update={"top_n": 2})
     with pytest.raises(ValueError, match="max_context_tokens"):
         made.model_copy(update={"max_context_tokens": -1})
     retriever = SageRetriever(base_retriever=lambda q: documents(5), base_compressor=made)
@@ -298,7 +290,7 @@ def test_a_copy_with_changes_is_checked_and_works_with_them():
     assert chain.model_copy(deep=True).loop.max_calls == 1
 
 
-@pytest.mark.parametrize("settings", [{}, {"score_key": "score", "scale": "cosine"}])
+@pytest.mark.parametrize("settings", [{}, {"reranker": None, "scale": "cosine"}])
 def test_a_score_beyond_floats_is_an_input_error(settings: dict) -> None:
     documents = [Document("The ferry leaves at seven.", metadata={"score": 10**400}) for _ in range(3)]
     with pytest.raises(InputError):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from langchain_core.runnables import ConfigurableField, Runnable
 
-from sage_core.errors import InputError
 from sage_langchain import SageChain, create_sage_chain
 from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat, ToolChat, graded, graded_call
@@ -55,15 +54,6 @@ async def test_a_schema_that_cannot_be_set_up_costs_no_grade(model, is_async, ca
     assert (sage["score"], sage["stop_reason"]) == (9, "accepted")
     assert sage["usage"]["judge"]["calls"] == 1
     assert "plain text" in caplog.text
-
-
-def test_structured_alone_is_refused_when_the_chain_is_built_where_that_is_known():
-    for model in (ScriptedChat(replies=[]), Refusing(replies=[])):
-        with pytest.raises(InputError, match="critic_method"):
-            over(model, critic_method="structured")
-        with pytest.raises(InputError, match="critic"):
-            over(ToolChat(replies=[]), critic=model, critic_method="structured")
-    over(ScriptedChat(replies=[]), critic=ToolChat(replies=[]), critic_method="structured")
 
 
 def two_models() -> tuple[ToolChat, ToolChat, Any]:

@@ -8,20 +8,17 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.load import dumps
 from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
 from sage_langchain import (
     SageCompressor,
     SageRetriever,
-    ScoredVectorStoreRetriever,
-    create_sage_chain,
 )
+from sage_langchain.scored_search import CandidateSearch
 from tests.fakes.doors import at_door
 from tests.fakes.langchain import AsyncWordReranker, WordEmbeddings
 from tests.fakes.models import WordReranker
@@ -40,7 +37,7 @@ def word_store() -> InMemoryVectorStore:
 
 
 def over_words(**settings: Any) -> SageRetriever:
-    settings.setdefault("base_compressor", SageCompressor(reranker=WordReranker()))
+    settings.setdefault("reranker", WordReranker())
     return SageRetriever.from_vectorstore(word_store(), **at_door(**settings))
 
 
@@ -51,8 +48,7 @@ def fake_store() -> InMemoryVectorStore:
 
 
 def fake_store_retriever(**settings: Any) -> SageRetriever:
-    compressor = SageCompressor(reranker=WordReranker())
-    return SageRetriever.from_vectorstore(fake_store(), base_compressor=compressor, **settings)
+    return SageRetriever.from_vectorstore(fake_store(), reranker=WordReranker(), **settings)
 
 
 class TestStandard(RetrieversIntegrationTests):
@@ -75,8 +71,8 @@ class TestStandardScoredSearch(TestStandard):
     """The same for the scored search alone."""
 
     @property
-    def retriever_constructor(self) -> type[ScoredVectorStoreRetriever]:
-        return ScoredVectorStoreRetriever
+    def retriever_constructor(self) -> type[CandidateSearch]:
+        return CandidateSearch
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
@@ -91,11 +87,7 @@ def test_reranks_and_selects():
     assert scores == sorted(scores, reverse=True)
     chosen = retriever.invoke("bees")
     assert chosen == ranked, "all of them have fewer than 250 tokens"
-    chosen = over_words(
-        base_compressor=SageCompressor(
-            reranker=WordReranker(), selection=SelectionConfig(min_context_tokens=50)
-        )
-    ).invoke("bees")
+    chosen = over_words(selection=SelectionConfig(min_context_tokens=50)).invoke("bees")
     assert chosen == ranked[: len(chosen)] and 5 <= len(chosen) < 30
     assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
 
@@ -108,7 +100,7 @@ async def test_sync_async_and_batches_agree():
     assert retriever.batch(questions) == expected
     assert await retriever.abatch(questions) == expected
     assert list(retriever.stream("bees")) == [expected[0]]
-    awaited = over_words(base_compressor=SageCompressor(reranker=AsyncWordReranker()))
+    awaited = over_words(reranker=AsyncWordReranker())
     assert await awaited.ainvoke("bees") == expected[0]
 
 
@@ -228,7 +220,7 @@ def test_stored_documents_are_never_changed():
 
     store = InMemoryVectorStore(WordEmbeddings())
     store.add_documents(stored)
-    for found in ScoredVectorStoreRetriever(vectorstore=store).invoke("bees"):
+    for found in CandidateSearch(vectorstore=store).invoke("bees"):
         found.metadata["deep"]["x"].append(1)
     assert stored == before
 
@@ -266,24 +258,3 @@ def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
         store, words=documents, search_kwargs=limits, reranker=None, selection=SelectionConfig(min_k=2)
     )
     assert [d.metadata["lang"] for d in retriever.invoke("When does the ferry leave?")] == ["en"]
-
-
-async def test_without_scores_a_passage_is_the_same_document_for_every_question():
-    """RAG fusion and LangChain's MultiQueryRetriever know a document by all it holds."""
-    questions = ["notes on bees", "notes on ferries", "bees and bees"]
-    plain, scored = over_words(scores=False), over_words()
-    found = [plain.invoke(q) for q in questions]
-    assert [await plain.ainvoke(q) for q in questions] == found
-    texts = [d.page_content for documents in found for d in documents]
-    assert len({dumps(d) for documents in found for d in documents}) == len({*texts}) < len(texts)
-    assert [[d.page_content for d in scored.invoke(q)] for q in questions] == [
-        [d.page_content for d in documents] for documents in found
-    ]
-    shuffled = [d.model_copy(update={"metadata": dict(reversed(d.metadata.items()))}) for d in found[0]]
-    again = SageRetriever(base_retriever=lambda _: shuffled, scores=False).invoke(questions[0])
-    assert {dumps(d) for d in again} == {dumps(d) for d in found[0]}, "Chroma shuffles them"
-    assert "relevance_score" in plain.invoke("bees", select=False)[0].metadata, "a chain selects on them"
-    answered = create_sage_chain(lambda _: "yes", plain, loop=FeedbackConfig(max_rounds=1)).invoke(
-        "notes on bees"
-    )
-    assert answered["context"]

@@ -9,7 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.selection import SelectionConfig
-from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
+from sage_langchain import SageRetriever
+from sage_langchain.scored_search import CandidateSearch
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.models import WordReranker
 
@@ -50,17 +51,12 @@ def cosines(question: str) -> dict[int, float]:
 
 
 @pytest.mark.parametrize(
-    ("make", "distance"),
-    [
-        (memory, None),
-        (cosine, lambda c: 1 - c),
-        (lambda: chroma("ip"), lambda c: 1 - c),
-        (lambda: chroma("l2"), lambda c: 2 - 2 * c),
-    ],
+    "make",
+    [memory, cosine, lambda: chroma("ip"), lambda: chroma("l2")],
     ids=["memory", "cosine", "ip", "l2"],
 )
-async def test_scores_are_similarities_in_every_store_and_distances_are_kept(make, distance):
-    retriever = ScoredVectorStoreRetriever(vectorstore=make(), k=5)
+async def test_scores_are_similarities_in_every_store(make):
+    retriever = CandidateSearch(vectorstore=make(), k=5, words="off")
     found = retriever.invoke("bees on the roof")
     assert await retriever.ainvoke("bees on the roof") == found
     truth = cosines("bees on the roof")
@@ -69,22 +65,17 @@ async def test_scores_are_similarities_in_every_store_and_distances_are_kept(mak
     scores = [d.metadata["score"] for d in found]
     assert scores == sorted(scores, reverse=True)
     for d in found:
-        expected = truth[d.metadata["i"]]
-        assert distance is None or d.metadata["distance"] == pytest.approx(distance(expected), abs=1e-5)
-        assert ("distance" in d.metadata) is (distance is not None)
         if make in (memory, cosine):
-            assert d.metadata["score"] == pytest.approx(expected, abs=1e-5)
+            assert d.metadata["score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
 
 
 def test_search_kwargs_and_filters():
     store = cosine()
-    assert len(ScoredVectorStoreRetriever(vectorstore=store, k=2).invoke("bees")) == 2
-    assert len(ScoredVectorStoreRetriever(vectorstore=store).invoke("bees", k=3)) == 3
-    only = ScoredVectorStoreRetriever(vectorstore=store, search_kwargs={"filter": {"i": 3}}).invoke("bees")
+    assert len(CandidateSearch(vectorstore=store, k=2, words="off").invoke("bees")) == 2
+    assert len(CandidateSearch(vectorstore=store, words="off").invoke("bees", k=3)) == 3
+    only = SageRetriever.from_vectorstore(store, search_kwargs={"filter": {"i": 3}}).invoke("bees")
     assert [d.metadata["i"] for d in only] == [3]
-    through = SageRetriever.from_vectorstore(
-        store, base_compressor=SageCompressor(reranker=WordReranker())
-    ).invoke("bees", filter={"i": 4})
+    through = SageRetriever.from_vectorstore(store, reranker=WordReranker()).invoke("bees", filter={"i": 4})
     assert [d.metadata["i"] for d in through] == [4]
 
 
@@ -104,17 +95,11 @@ class WrongWayStore(DistanceStore):
         return lambda distance: distance
 
 
-def test_distances_without_a_meaning_are_recognised_and_can_be_given_one():
+def test_distances_without_a_meaning_are_recognised():
     store = DistanceStore(WordEmbeddings())
     store.add_texts(TEXTS)
-    plain = ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
-    assert [d.metadata["score"] for d in plain] == [-d.metadata["distance"] for d in plain]
+    plain = CandidateSearch(vectorstore=store).invoke("bees on the roof")
     assert plain[0].page_content == TEXTS[0] and plain[0].metadata["score"] > plain[-1].metadata["score"]
-    found = ScoredVectorStoreRetriever(vectorstore=store, similarity=lambda d: 1 - d).invoke(
-        "bees on the roof"
-    )
-    assert found[0].metadata["score"] == pytest.approx(1.0, abs=1e-6)
-    assert found[0].metadata["distance"] == pytest.approx(0.0, abs=1e-6)
 
 
 class OrderedStore(VectorStore):
@@ -131,7 +116,7 @@ class OrderedStore(VectorStore):
 @pytest.mark.parametrize("k", [2, 5])
 async def test_a_store_without_scores_is_searched_by_order(k):
     expected = [d.page_content for d in memory().similarity_search("bees on the roof", k)]
-    search = ScoredVectorStoreRetriever(vectorstore=OrderedStore(), k=k)
+    search = CandidateSearch(vectorstore=OrderedStore(), k=k)
     assert [d.page_content for d in search.invoke("bees on the roof")] == expected
     retriever = SageRetriever.from_vectorstore(
         OrderedStore(), candidates=k, reranker=None, selection=SelectionConfig(min_k=k)
@@ -140,7 +125,7 @@ async def test_a_store_without_scores_is_searched_by_order(k):
     assert await retriever.ainvoke("bees on the roof") == found
     assert [d.page_content for d in found] == expected
     scores = [d.metadata["score"] for d in found]
-    assert scores == sorted(set(scores), reverse=True) and "distance" not in found[0].metadata
+    assert scores == sorted(set(scores), reverse=True)
     assert (
         SageRetriever.from_vectorstore(OrderedStore()).invoke("bees on the roof")[0].page_content == TEXTS[0]
     )
@@ -169,30 +154,7 @@ class FlatStore(InMemoryVectorStore):
 def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(store_type):
     store = store_type(WordEmbeddings())
     store.add_texts(TEXTS)
-    found = ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    found = CandidateSearch(vectorstore=store).invoke("bees on the roof")
     assert len({d.metadata["score"] for d in found}) == len(TEXTS)
     scores = [d.metadata["score"] for d in found]
     assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
-
-
-@pytest.mark.parametrize("make", [memory, cosine])
-def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silence(make, caplog):
-    store = make()
-    store.add_documents(
-        [Document(page_content="bees on the new roof", metadata={"score": "A+", "distance": "near"})]
-    )
-    first = ScoredVectorStoreRetriever(vectorstore=store, k=9)
-    for _ in range(2):
-        assert all(type(d.metadata["score"]) is float for d in first.invoke("bees on the new roof"))
-    assert caplog.text.count("Pass score_key= to keep both") == 1
-    caplog.clear()
-    kept = SageRetriever(
-        base_retriever=ScoredVectorStoreRetriever(
-            vectorstore=store, score_key="similarity", distance_key="far"
-        ),
-        base_compressor=SageCompressor(score_key="similarity", scale="cosine", select=False),
-    ).invoke("bees on the new roof")
-    own = next(d for d in kept if "score" in d.metadata)
-    assert (own.metadata["score"], own.metadata["distance"]) == ("A+", "near")
-    assert own.metadata["similarity"] == own.metadata["relevance_score"] == pytest.approx(1.0, abs=1e-5)
-    assert not caplog.text

@@ -112,6 +112,18 @@ class Failing(SageRetriever):
         raise ConnectionError("the store is away")
 
 
+async def test_a_plain_alternative_is_asked_as_itself():
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(DOCUMENTS)
+    either = retriever().configurable_alternatives(
+        ConfigurableField(id="r"), default_key="a", b=store.as_retriever(search_kwargs={"k": 3})
+    )
+    config: Any = {"configurable": {"r": "b"}}
+    chain = create_sage_chain(ScriptedChat(replies=["a", graded(9), "b", graded(9)]), either)
+    for out in (chain.invoke(HISTORY, config), await chain.ainvoke(HISTORY, config)):
+        assert len(out["context"]) == 3 and all("relevance_score" in d.metadata for d in out["context"])
+
+
 @pytest.mark.parametrize("configured", [False, True])
 def test_what_a_fallback_gives_is_ranked(configured):
     store = InMemoryVectorStore(WordEmbeddings())
@@ -140,14 +152,10 @@ def test_settings_of_the_compressor_are_sent_where_they_belong():
         store, selection=SelectionConfig(min_k=2), reranker=ListReranker(SCORES)
     )
     assert made.base_compressor == SageCompressor(
-        reranker=made.base_compressor.reranker, selection=SelectionConfig(min_k=2), search_score_key="score"
+        reranker=made.base_compressor.reranker, selection=SelectionConfig(min_k=2)
     )
     limited = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), max_context_tokens=9)
     assert limited.base_compressor.limits == SelectionConfig(max_k=5, max_context_tokens=9)
-    with pytest.raises(InputError, match="base_compressor"):
-        SageRetriever.from_vectorstore(
-            store, selection=SelectionConfig(min_k=2), base_compressor=SageCompressor()
-        )
     with pytest.raises(InputError, match="selection"):
         SageRetriever.from_vectorstore(store, selection=3)
 

@@ -116,7 +116,7 @@ def by_chain(asked: Asked, **settings: Any) -> Told:
         settings |= {"max_rounds": 1}
     kind, llm, critic = settings.pop("critic", "llm"), *map(repeating, (asked.answer, asked.grade))
     loop = replace(at_door(**settings).get("loop", FeedbackConfig()), critic=kind)
-    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", loop=loop)
+    chain = create_sage_chain(llm, retriever, critic=critic, loop=loop)
     if not asked.streamed:
         output = asyncio.run(chain.ainvoke(asked.question)) if asked.awaited else chain.invoke(asked.question)
         return output["answer"], FeedbackResult.from_dict(output["sage"])
@@ -215,7 +215,7 @@ def _of_chain(question: str, searched: Searched, awaited: bool = False, **settin
     retriever, settings = searched.store, at_door(**settings)
     if "passages" in settings:  # how documents are cut is the retriever's setting
         retriever, settings = LangChainRetriever.from_vectorstore(retriever, **settings), {}
-    chain = create_sage_chain(chat, retriever, critic_method="prompt", **settings)
+    chain = create_sage_chain(chat, retriever, **settings)
     output = asyncio.run(chain.ainvoke(question)) if awaited else chain.invoke(question)
     assert bool(output["context"]) == bool(chat.seen) == (output["answer"] == "an answer")
     return _sent(output["context"])

@@ -168,7 +168,7 @@ def test_events_say_who_vetoed() -> None:
     llm, critic = ScriptedChat(replies=[CASES["another number"].written]), ScriptedChat(replies=[GOOD])
     loop = FeedbackConfig(max_rounds=1)
     found = [Document(DOCUMENTS[0])]
-    chain = create_sage_chain(llm, lambda _: found, critic=critic, critic_method="prompt", loop=loop)
+    chain = create_sage_chain(llm, lambda _: found, critic=critic, loop=loop)
     chain.invoke(KEPT, {"callbacks": [Handler()]})
     assert events == [("sage_round", 3.0, "local judge")]
 
@@ -266,11 +266,11 @@ def through_llamaindex(script: Script, awaited: bool) -> FeedbackResult:
 
 def through_langchain(script: Script, awaited: bool) -> FeedbackResult:
     documents = [Document(p, metadata={"score": s}) for p, s in zip(PASSAGES, SCORES, strict=True)]
-    ours = SageCompressor(score_key="score", scale="probability", selection=SELECTION)
+    ours = SageCompressor(reranker=None, scale="probability", selection=SELECTION)
     retriever = SageRetriever(base_retriever=lambda _: documents, base_compressor=ours)
     llm, critic = ScriptedChat(replies=script.answers), ScriptedChat(replies=script.grades)
     loop = FeedbackConfig(**script.settings)
-    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", loop=loop)
+    chain = create_sage_chain(llm, retriever, critic=critic, loop=loop)
     output = asyncio.run(chain.ainvoke(QUESTION)) if awaited else chain.invoke(QUESTION)
     result = FeedbackResult.from_dict(output["sage"])
     assert output["answer"] == result.answer

@@ -238,7 +238,7 @@ def our_engine(over: Searched) -> SageQueryEngine:
 
 def our_chain(over: Searched) -> Any:
     llm = ScriptedChat(replies=["a draft", grade(3, 1), "at seven", grade(9)])
-    return create_sage_chain(llm, over.store, selection=ONE, critic_method="prompt")
+    return create_sage_chain(llm, over.store, selection=ONE)
 
 
 @pytest.mark.parametrize("make", [our_engine, our_chain])

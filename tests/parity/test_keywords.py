@@ -52,9 +52,6 @@ SELECTING: dict[str, Callable[..., Any]] = {
     ),
     "SageCompressor": SageCompressor,
     "from_vectorstore": lambda **s: ChainRetriever.from_vectorstore(a_store(), **s).base_compressor,
-    "create_sage_chain": lambda **s: (
-        create_sage_chain(lambda _: "yes", a_store(), **s).retriever.base_compressor
-    ),
 }
 
 
@@ -128,7 +125,6 @@ def test_candidates_are_what_the_search_brings() -> None:
         (of_index, {"filters": ONE}, TEXTS[3:4]),
         (of_engine, {"filters": ONE}, TEXTS[3:4]),
         (of_index, {"retriever_args": {"filters": ONE}}, TEXTS[3:4]),
-        (of_store, {"filter": lambda d: d.metadata["i"] == 3}, TEXTS[3:4]),
         (of_store, {"search_kwargs": {"filter": lambda d: d.metadata["i"] == 3}}, TEXTS[3:4]),
         (of_store, {"k": 3}, 3),
         (of_store, {"search_kwargs": {"k": 3}}, 3),
@@ -150,25 +146,9 @@ def test_the_mode_of_the_search_reaches_the_store() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "advice"),
-    [
-        (lambda: of_store(search_kwargs={"score_threshold": 0.7}), "Threshold"),
-        (lambda: of_store(k=3, search_kwargs={"k": 4}), "k"),
-        (lambda: of_store(filter=lambda d: True, search_kwargs={"filter": lambda d: True}), "filter"),
-    ],
-)
-def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advice: str) -> None:
-    with pytest.raises((InputError, TypeError), match=advice) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-
-
 def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
     retriever = ChainRetriever.from_vectorstore(a_store(), selection=SelectionConfig(min_k=3))
-    assert (
-        repr(retriever) == "SageRetriever(base_compressor=SageCompressor(search_score_key='score', min_k=3))"
-    )
+    assert repr(retriever) == "SageRetriever(base_compressor=SageCompressor(min_k=3))"
     engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="local")
     inner = "SageRetriever(VectorIndexRetriever, words_from='docstore')"
     assert repr(engine) == f"SageQueryEngine({inner}, critic='local')"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as LlamaIndexDocument
@@ -146,12 +146,6 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
     bounded = replace(config, feedback=loop_config(max_context_tokens=limit))
     with Sage(tmp_path / "store", config=bounded) as sage:
         assert sage.retrieve(found.question).selection.cut == 1, "the place counts"
-
-
-def test_a_document_prompt_of_one_s_own_stands() -> None:
-    llm, template = ScriptedChat(replies=["Monthly."]), PromptTemplate.from_template("* {page_content}")
-    over_documents(llm, loop=FeedbackConfig(max_calls=1), document_prompt=template).invoke(DUE)
-    assert "Lease >" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
 
 
 ROWS = "\n".join(

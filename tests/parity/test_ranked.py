@@ -14,7 +14,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 
-from sage_core.errors import InputError
 from sage_core.ranking import HybridReranker, Place, link, vouch
 from sage_core.selection import FixedK, SelectionConfig, Threshold
 from sage_langchain import SageCompressor, SageRetriever
@@ -79,14 +78,11 @@ def by_documents(
     texts: Sequence[str] = TEXTS,
     places: Sequence[Place] = (),
     awaited: bool = False,
-    key: str = "score",
     **settings: Any,
 ) -> Ranked:
-    documents = [Document(t, metadata={key: s}) for t, s in zip(texts, scores, strict=False)]
+    documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=False)]
     for document, place in zip(documents, places, strict=False):
         document.metadata |= {"source": place.document, "start_index": place.start}
-    if settings.get("reranker", "") is None:
-        settings = {**settings, "score_key": key}
     sage = SageCompressor(**at_door(**{"min_k": len(documents), **settings}))
     kept = (
         asyncio.run(sage.acompress_documents(documents, QUERY))
@@ -118,19 +114,16 @@ def test_any_straight_line_gives_the_same(ranked: Any, awaited: bool, scores: An
 
 
 @pytest.mark.parametrize(
-    ("scores", "settings", "expected"),
+    ("scores", "expected"),
     [
-        ([4.5, 2.0, 1.0, 5.0], {}, WORDS_ONLY),
-        (["A", "B", "C", "D"], {}, WORDS_ONLY),
-        ([math.nan] * 4, {}, ORDER),
-        (SCORES[:4][::-1], {"key": "near", "search_score_key": "near"}, hybrid(SCORES[:4][::-1])),
+        ([4.5, 2.0, 1.0, 5.0], WORDS_ONLY),
+        (["A", "B", "C", "D"], WORDS_ONLY),
+        ([math.nan] * 4, ORDER),
     ],
-    ids=["of something else", "no numbers", "not a number", "under a named key"],
+    ids=["of something else", "no numbers", "not a number"],
 )
-def test_whose_score_it_is(scores: Any, settings: Any, expected: Any) -> None:
-    assert dict(by_documents(scores, **settings)) == pytest.approx(expected)
-    with pytest.raises(InputError, match="near"):
-        by_documents([0.1, "far", 0.2, 0.3], key="near", search_score_key="near")
+def test_whose_score_it_is(scores: Any, expected: Any) -> None:
+    assert dict(by_documents(scores)) == pytest.approx(expected)
 
 
 def test_a_vector_store_s_scores_reach_the_hybrid() -> None:
@@ -177,8 +170,8 @@ def test_the_same_selection_as_in_the_core(scores, scale, min_k, gradient, max_k
     config = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient, rule=rule)
     expected = config.select(scores, scale, [1] * len(scores))  # "0" is a token
     same = [(str(i), s) for i, s in zip(expected.indices, expected.scores, strict=True)]
-    ours = SageCompressor(score_key="s", scale=scale, selection=config)
-    documents = [Document(str(i), metadata={"s": s}) for i, s in enumerate(scores)]
+    ours = SageCompressor(reranker=None, scale=scale, selection=config)
+    documents = [Document(str(i), metadata={"relevance_score": s}) for i, s in enumerate(scores)]
     chosen = ours.compress_documents(documents, QUERY)
     assert [(d.page_content, d.metadata["relevance_score"]) for d in chosen] == same
     if any(s is not None and s == s for s in scores):  # without any score the postprocessor passes all on
@@ -226,4 +219,5 @@ def test_neighbors_vouch_for_each_other(how: Any) -> None:
 
 def test_documents_without_text_are_kept() -> None:
     empty = [Document("", metadata={"score": s}) for s in (0.9, 0.8)]
-    assert len(SageCompressor(score_key="score", top_n=2).compress_documents(empty, QUERY)) == 2
+    two = SageCompressor(reranker=None, selection=SelectionConfig(rule=FixedK(2)))
+    assert len(two.compress_documents(empty, QUERY)) == 2

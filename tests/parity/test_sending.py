@@ -196,7 +196,7 @@ def test_an_order_without_scores_never_denies() -> None:
         base_retriever=lambda _: documents, base_compressor=SageCompressor(**DENYING)
     )
     assert retriever.invoke(OTHER)
-    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
+    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever)
     assert chain.invoke(OTHER)["answer"] == "no"
 
 
@@ -217,7 +217,7 @@ def test_what_another_part_rewrote_is_not_denied(short: Searched) -> None:
 def test_scores_that_are_no_probabilities_never_deny() -> None:
     ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
     for scale in ("cosine", "unbounded"):
-        ours = SageCompressor(score_key="score", scale=scale, **DENYING)
+        ours = SageCompressor(reranker=None, scale=scale, **DENYING)
         assert ours.compress_documents(ranked, OTHER)
 
 
@@ -225,7 +225,7 @@ async def test_a_result_says_how_sure_it_is(short: Searched) -> None:
     for asked, doubted in ((RELEVANT, False), (OTHER, True)):
         engine = SageQueryEngine.from_index(short.index, llm=ScriptedLLM.of(["an answer"], [grade(9)]))
         response = await engine.aquery(asked)
-        chain = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), short.store, critic_method="prompt")
+        chain = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), short.store)
         output = await chain.ainvoke(asked)
         for outcome in (response.metadata["sage"], output["sage"]["selection"]):
             assert outcome["low_confidence"] is doubted
@@ -360,7 +360,7 @@ def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: S
     found = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in asked.retrieve(MOORED)]
     assert all("title: Harbor" in text for text in found)
     retriever = LangChainRetriever.from_vectorstore(long.store, selection=SOME)
-    chain = create_sage_chain(ScriptedChat(replies=[ANSWER, grade(9)]), retriever, critic_method="prompt")
+    chain = create_sage_chain(ScriptedChat(replies=[ANSWER, grade(9)]), retriever)
     given = [d.metadata["start_index"] for d in chain.invoke(MOORED)["context"]]
     assert len(given) > 2 and given == sorted(given)
 

@@ -166,7 +166,7 @@ def by_store(name: str, n: int, filtered: bool) -> list[tuple[str, Any]]:
         WordEmbeddings()
     )
     store.add_texts(MANY[:n], [{"odd": i % 2} for i in range(n)])
-    only = {"filter": lambda d: d.metadata["odd"]} if filtered else {}
+    only = {"search_kwargs": {"filter": lambda d: d.metadata["odd"]}} if filtered else {}
     made = LangChainRetriever.from_vectorstore(store, words="off", **only)
     return [(d.page_content, d.metadata["relevance_score"]) for d in made.invoke(QUESTION)]
 

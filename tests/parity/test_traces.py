@@ -121,7 +121,6 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     chain = create_sage_chain(
         ScriptedChat(replies=replies),
         store,
-        critic_method="prompt",
         selection=SelectionConfig(min_k=1, max_k=4, rule=Gradient(0.99)),
     )
     chain.retriever.base_compressor.reranker = WordReranker()

@@ -13,7 +13,6 @@ from llama_index.core.schema import TextNode
 from sage_core.errors import InputError
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageRetriever
-from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import FixedRetriever
 from tests.fakes.searched import Documents, Nodes, Passage, chroma, chroma_vectors
 
@@ -173,16 +172,16 @@ def test_texts_that_are_given_need_not_be_in_the_store(store: Any) -> None:
 def test_documents_with_and_without_ids_are_all_searched() -> None:
     texts = ["Valve QZ-1 is red.", "Valve QZ-2 is blue.", "Valve QZ-3 is green."]
     documents = [Document(texts[0], id="1"), Document(texts[1]), Document(texts[2])]
-    retriever = ChainRetriever.from_vectorstore(Unreadable(), words=documents, candidates=6, select=False)
+    retriever = ChainRetriever.from_vectorstore(Unreadable(), words=documents, candidates=6)
     found = {d.page_content for d in retriever.invoke("QZ-1, QZ-2 or QZ-3?")}
     assert {*texts} <= found
 
 
 def test_documents_for_a_store_that_cannot_be_read() -> None:
     documents = [Document(p.text, metadata={"title": p.title}) for p in PASSAGES]
-    settings: dict[str, Any] = {"candidates": 3, "select": False, "words": documents}
-    found = ChainRetriever.from_vectorstore(Unreadable(), **at_door(**settings)).invoke(QUESTION)
+    settings: dict[str, Any] = {"candidates": 3, "words": documents}
+    found = ChainRetriever.from_vectorstore(Unreadable(), **settings).invoke(QUESTION, select=False)
     assert PART in [d.page_content for d in found]
     with pytest.raises(InputError):
         settings["search_kwargs"] = {"filter": {"$or": []}}
-        ChainRetriever.from_vectorstore(Unreadable(), **at_door(**settings)).invoke(QUESTION)
+        ChainRetriever.from_vectorstore(Unreadable(), **settings).invoke(QUESTION)

@@ -17,7 +17,7 @@ from langchain_core.embeddings import Embeddings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from numpy.typing import NDArray
 
-from sage_langchain import ScoredVectorStoreRetriever
+from sage_langchain.scored_search import CandidateSearch
 from tests.fakes.searched import Documents, Nodes, Passage, chroma, chroma_vectors
 
 pytestmark = pytest.mark.stores
@@ -321,7 +321,7 @@ def test_the_candidates_by_meaning_are_those_of_a_brute_force_search(filled: Fil
 
 def test_scores_are_higher_where_nearer(filled: Filled) -> None:
     if filled.case.framework == "langchain":
-        search = ScoredVectorStoreRetriever(vectorstore=filled.store.store, k=12)
+        search = CandidateSearch(vectorstore=filled.store.store, words="off", k=12)
         scores = [d.metadata["score"] for d in search.invoke(QUESTION)]
         assert all(type(score) is float for score in scores) and scores == sorted(scores, reverse=True)
     settings: dict[str, Any] = {"words": "off", "select": True, "min_k": 12, "max_k": 12, "candidates": 12}
