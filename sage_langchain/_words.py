@@ -92,8 +92,8 @@ class Docstore(ReadableStore):
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         known = docstore_of(self._store) or {}
-        some = {key: known[key] for key in ids if key in known}
-        return [d if d.id == key else d.model_copy(update={"id": key}) for key, d in some.items()]
+        some = [(key, known[key]) for key in ids if key in known]
+        return [d if d.id == key else d.model_copy(update={"id": key}) for key, d in some]
 
 
 class Chroma(ChromaCollection, ReadableStore):
@@ -106,7 +106,10 @@ class Chroma(ChromaCollection, ReadableStore):
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         if not ids:
             return []
-        known = {document.id: document for document in self._store.get_by_ids(list(ids))}
+        # LangChain's own reading refuses a text without metadata.
+        found = self.collection.get(ids=list(ids), include=["documents", "metadatas"])
+        rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+        known = {key: Document(text or "", id=key, metadata=about or {}) for key, text, about in rows}
         return [known[key] for key in ids if key in known]
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:

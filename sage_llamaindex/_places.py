@@ -19,11 +19,10 @@ def show_places(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
         nodes: Never changed; those that need it are replaced by copies, whose text, metadata and id are the
             same.
     """
-    sources = {n.node.node_id: source for n in nodes if (source := _source(n.node)) is not None}
-    names = source_names(
-        (n.node.metadata.get(TITLE_KEY), sources[n.node_id]) for n in nodes if n.node_id in sources
-    )
-    return [_shown(n, sources.get(n.node_id) in names) for n in nodes]
+    titles = [n.node.metadata.get(TITLE_KEY) for n in nodes]
+    sources = [_source(n.node) for n in nodes]
+    names = source_names((t, s) for t, s in zip(titles, sources, strict=True) if s is not None)
+    return [_shown(n, source in names) for n, source in zip(nodes, sources, strict=True)]
 
 
 def _source(node: BaseNode) -> str | None:

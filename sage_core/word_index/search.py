@@ -32,19 +32,15 @@ class WordSource(Protocol[T_co]):
 
     def state(self) -> object:
         """Changes if a chunk is added or deleted, as far as the store tells without listing all."""
-        ...
 
     def versions(self) -> Mapping[str, str]:
         """By id, what changes with a chunk's text."""
-        ...
 
     def chunks(self, ids: Sequence[str]) -> Sequence[T_co]:
         """The chunks of these ids, in their order, as far as they are still there."""
-        ...
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these chunks may be returned."""
-        ...
 
 
 class WordSearch(Generic[T]):

@@ -101,11 +101,13 @@ class Place:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        program = Path(sys.executable).with_name("chroma")
+        program = [sys.executable, "-c", "from chromadb.cli.cli import app; app()"]
         arguments = ["run", "--path", str(self.folder), "--host", "127.0.0.1", "--port", str(port)]
-        server = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            [*program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         self._request.addfinalizer(lambda: (server.kill(), server.wait()))
-        for _ in range(100):
+        for _ in range(600):
             try:
                 return chromadb.HttpClient("127.0.0.1", port)
             except Exception:  # whatever it raises, until the server listens
@@ -154,7 +156,7 @@ def lance_chain(place: Place) -> Any:
 
 def lance_index(place: Place) -> Any:
     stores = pytest.importorskip("llama_index.vector_stores.lancedb")
-    return index(stores.LanceDBVectorStore(uri=str(place.folder), mode="append"), MANY)
+    return index(stores.LanceDBVectorStore(uri=str(place.folder), mode="create"), MANY)
 
 
 def qdrant_chain(place: Place) -> Any:
