@@ -31,7 +31,7 @@ from sage_core.verify import LocalJudge, settled, support
 
 SEED = 7
 DECIDED_FROM = 0.5
-"""The threshold of `LocalFaithfulnessEvaluator`."""
+"""From here on a claim counts as supported."""
 WICE_SEED = 5
 """Order in which the claims of wice_dev were dealt: the first 175 were fitted on."""
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from sage_llamaindex._question import SageFeedbackEvent
     from sage_llamaindex.embedding import MiniLMEmbedding
-    from sage_llamaindex.evaluator import LocalFaithfulnessEvaluator
-    from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
     from sage_llamaindex.inspection import ainspect, inspect
     from sage_llamaindex.node_parser import SageNodeParser
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from sage_llamaindex.retriever import SageRetriever
 
 __all__ = [
-    "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
     "SageFeedbackEvent",
     "SageGroundedEngine",
@@ -39,9 +37,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "_question": "SageFeedbackEvent",
     "embedding": "MiniLMEmbedding",
-    "evaluator": "LocalFaithfulnessEvaluator",
-    "events": "SageFeedbackEvent",
     "grounded": "SageGroundedEngine verdict_of",
     "inspection": "ainspect inspect",
     "node_parser": "SageNodeParser",

@@ -8,28 +8,35 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, PydanticResponse
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.llms import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
 from llama_index.core.response_synthesizers import Accumulate, BaseSynthesizer, Generation, Refine
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
+from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict
+from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
+from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.prompting import phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
 from sage_core.verify import Source
-from sage_llamaindex._critic import Critic
 from sage_llamaindex._passages import as_read, named_once
 from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import adrained, answer_only, drained, with_text
-from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
+from sage_llamaindex.prompts import critic_template
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -38,6 +45,77 @@ RESULT = "_sage_feedback"
 SUMMARY = "sage"
 # Their answers do not come from an LLM that reads the nodes: other nodes would change nothing.
 WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
+
+
+class SageFeedbackEvent(BaseEvent):
+    """Sent once per question, when the feedback loop has ended.
+
+    Examples:
+        >>> SageFeedbackEvent(query="When?", trace={"stop_reason": "accepted"}).trace["stop_reason"]
+        'accepted'
+
+    Attributes:
+        query: The question.
+        trace: ``FeedbackResult.to_dict()``: every round with its selection, answer, grade and tokens.
+    """
+
+    query: str
+    trace: dict[str, Any]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Class name."""
+        return "SageFeedbackEvent"
+
+
+class Critic(PromptMixin):
+    """Grades answers; the prompt of an LLM is the engine's, ``critic:critic_template``.
+
+    Args:
+        grader: An LLM; of a structured LLM, the plain one inside. Or an object whose
+            ``grade(question, passages, answer)`` gives a `sage_core.feedback.Verdict`; it runs in a thread if
+            the engine is awaited.
+
+    Raises:
+        InputError: For anything else; in ``update_prompts`` for a template without ``question``, ``context``
+            or ``answer``.
+    """
+
+    def __init__(self, grader: Any) -> None:
+        if not isinstance(grader, LLM) and not callable(getattr(grader, "grade", None)):
+            raise InputError(
+                "critic is an LLM, an object with grade(question, passages, answer), or one of 'llm', "
+                f"'auto', 'local', 'off', not {type(grader).__name__}"
+            )
+        # A structured LLM would answer in the user's own schema, not with a grade.
+        self._grader = grader.llm if isinstance(grader, StructuredLLM) else grader
+        self._template = critic_template()
+
+    def grading(self, question: str, passages: Sequence[str], answer: str) -> Steps[Judged]:
+        """The grade of an answer, and about what it took."""
+        grader = self._grader
+        if not isinstance(grader, LLM):
+            return (yield from Compute(grader.grade, question, passages, answer)), NO_USAGE
+        fields = dict(critic_fields(question, passages, answer))
+        reply = yield from Call(grader.predict, grader.apredict, self._template, **fields)
+        return parse_verdict(reply), estimate_usage([self._template.format(llm=None, **fields)], reply)
+
+    def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
+        """Let the engine's callback handlers see the LLM's calls; with ``force`` in place of its own."""
+        if isinstance(self._grader, LLM) and (force or not self._grader.callback_manager.handlers):
+            self._grader.callback_manager = callback_manager
+
+    def _get_prompts(self) -> PromptDictType:
+        return {"critic_template": self._template} if isinstance(self._grader, LLM) else {}
+
+    def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+        template = prompts_dict.get("critic_template", self._template)
+        if not {"question", "context", "answer"} <= set(template.template_vars):
+            raise InputError("critic_template needs the fields {question}, {context} and {answer}")
+        self._template = template
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

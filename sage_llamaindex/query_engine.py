@@ -30,9 +30,8 @@ from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
-from sage_llamaindex._critic import Critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
-from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Parts, SageQuestion
+from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Critic, Parts, SageQuestion
 from sage_llamaindex._streams import text_of_response
 from sage_llamaindex.grounded import source_passages
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed

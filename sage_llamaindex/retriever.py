@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.tools import FunctionTool
+from llama_index.core.utils import print_text
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Call, Steps, adrive, as_many, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, as_many, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
@@ -40,7 +40,7 @@ from sage_llamaindex._private import (
     vector_store_of,
 )
 from sage_llamaindex._words import GivenNodes, entry, nearness, similarities, source_of, sparse_mode
-from sage_llamaindex.postprocessor import SageNodePostprocessor
+from sage_llamaindex.postprocessor import SageNodePostprocessor, postprocessed
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class SageRetriever(BaseRetriever):
         select: False returns the candidates as they were found, for a postprocessor after this.
         callback_manager: As for every retriever.
         object_map: As for every retriever.
-        verbose: As for every retriever.
+        verbose: Print how many nodes each search found, and how many are sent.
 
     Raises:
         InputError: For what is no retriever, or a number out of range.
@@ -156,8 +156,6 @@ class SageRetriever(BaseRetriever):
         words_path: Path | str | None = None,
         select: bool = True,
         filters: MetadataFilters | None = None,
-        retriever_args: Mapping[str, Any] | None = None,
-        callback_manager: CallbackManager | None = None,
     ) -> Self:
         """A retriever over an index.
 
@@ -171,9 +169,8 @@ class SageRetriever(BaseRetriever):
             words: What is searched by keyword.
             words_path: A file that keeps the keyword index.
             select: Whether to rank and select.
-            filters: Which nodes may be returned, by their metadata.
-            retriever_args: Further arguments of ``index.as_retriever``.
-            callback_manager: That of the index if None.
+            filters: Which nodes may be returned, by their metadata. For other arguments of
+                ``index.as_retriever`` there is ``SageRetriever(index.as_retriever(...))``.
 
         Raises:
             InputError: For what is no index.
@@ -184,7 +181,7 @@ class SageRetriever(BaseRetriever):
                 "; for a retriever there is SageRetriever(retriever)"
             )
         limits = {} if filters is None else {"filters": filters}
-        retriever = index.as_retriever(**{"similarity_top_k": candidates, **limits, **(retriever_args or {})})
+        retriever = index.as_retriever(similarity_top_k=candidates, **limits)
         follow_new_nodes(retriever)
         return cls(
             retriever,
@@ -196,7 +193,7 @@ class SageRetriever(BaseRetriever):
             words=words,
             words_path=words_path,
             select=select,
-            callback_manager=callback_manager or callback_manager_of(index),
+            callback_manager=callback_manager_of(index),
         )
 
     @property
@@ -256,23 +253,36 @@ class SageRetriever(BaseRetriever):
         return f"{type(self).__name__}({type(self._retriever).__name__}, words_from={self.words_from!r})"
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        checked_question(query_bundle)
-        bundle = self._embedded(query_bundle)
-        near = drive(self._asking(bundle))
-        nodes = self._merged(bundle, near, self._by_words(bundle))
-        return self._postprocessor.postprocess_nodes(nodes, query_bundle) if self._select else nodes
+        return drive(self._retrieving(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await adrive(self._retrieving(query_bundle))
+
+    def _retrieving(self, query_bundle: QueryBundle) -> Steps[list[NodeWithScore]]:
         checked_question(query_bundle)
-        bundle = await self._aembedded(query_bundle)
-        # The vector search waits for a network, the keyword search computes: side by side.
-        near, by_words = await asyncio.gather(
-            adrive(self._asking(bundle)), asyncio.to_thread(self._by_words, bundle)
-        )
-        nodes = await asyncio.to_thread(self._merged, bundle, near, by_words)
+        bundle = query_bundle
+        model = embedding_model_of(self._retriever)
+        if model is not None and bundle.embedding is None and bundle.embedding_strs:
+            # Into the caller's bundle on purpose: it is needed twice, and the inner retriever would embed it.
+            embed, aembed = model.get_agg_embedding_from_queries, model.aget_agg_embedding_from_queries
+            bundle.embedding = yield from Call(embed, aembed, bundle.embedding_strs)
+
+        def both() -> tuple[list[NodeWithScore], list[BaseNode]]:
+            return drive(self._asking(bundle)), self._by_words(bundle)
+
+        async def aboth() -> tuple[list[NodeWithScore], list[BaseNode]]:
+            # The vector search waits for a network, the keyword search computes: side by side.
+            by_words = asyncio.to_thread(self._by_words, bundle)
+            return await asyncio.gather(adrive(self._asking(bundle)), by_words)
+
+        near, by_words = yield from Call(both, aboth)
+        nodes = yield from Compute(self._merged, bundle, near, by_words)
         if not self._select:
             return nodes
-        return await self._postprocessor.apostprocess_nodes(nodes, query_bundle)
+        sent = yield from postprocessed(self._postprocessor, nodes, query_bundle)
+        if self._verbose:
+            print_text(f"{len(near)} nodes near, {len(by_words)} by words, {len(sent)} sent\n", color="blue")
+        return sent
 
     def _asking(self, bundle: QueryBundle) -> Steps[list[NodeWithScore]]:
         """What the search gives."""
@@ -295,24 +305,6 @@ class SageRetriever(BaseRetriever):
             listed = [n for n in (yield from found(plain)) if by_id.pop(n.node.node_id, None)]
             near = [*listed, *(NodeWithScore(node=n.node, score=None) for n in by_id.values())]
         return near
-
-    def _embedded(self, bundle: QueryBundle) -> QueryBundle:
-        """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
-        if (model := self._embedding_model(bundle)) is not None:
-            # Written into the caller's bundle on purpose: the inner retriever would embed it again.
-            bundle.embedding = model.get_agg_embedding_from_queries(bundle.embedding_strs)
-        return bundle
-
-    async def _aembedded(self, bundle: QueryBundle) -> QueryBundle:
-        if (model := self._embedding_model(bundle)) is not None:
-            bundle.embedding = await model.aget_agg_embedding_from_queries(bundle.embedding_strs)
-        return bundle
-
-    def _embedding_model(self, bundle: QueryBundle) -> BaseEmbedding | None:
-        """What is to embed the question; None if nothing is."""
-        if bundle.embedding is not None or not bundle.embedding_strs:
-            return None
-        return embedding_model_of(self._retriever)
 
     def _by_words(self, bundle: QueryBundle) -> list[BaseNode]:
         """Nodes found by keyword, best first."""

@@ -71,8 +71,8 @@ class Nodes:
     def retriever(self, title: str = "", **settings: Any) -> SageRetriever:
         """Over all passages, or those of one title."""
         filters = MetadataFilters(filters=[MetadataFilter(key="title", value=title)])
-        args = {"filters": filters} if title else {}
-        return SageRetriever.from_index(self.index, retriever_args=args, **at_door(**settings))
+        only = filters if title else None
+        return SageRetriever.from_index(self.index, filters=only, **at_door(**settings))
 
     def found(self, retriever: Any, question: str, awaited: bool = False) -> dict[str, float | None]:
         nodes = asyncio.run(retriever.aretrieve(question)) if awaited else retriever.retrieve(question)

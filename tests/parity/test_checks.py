@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 from llama_index.core.base.response.schema import Response
 from llama_index.core.chat_engine import ContextChatEngine
-from llama_index.core.evaluation import BaseEvaluator
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 
@@ -22,7 +21,6 @@ from sage_langchain import SageGrounding
 from sage_langchain import marks_of as chain_marks
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import (
-    LocalFaithfulnessEvaluator,
     SageGroundedEngine,
     SageQueryEngine,
     verdict_of,
@@ -276,34 +274,3 @@ def test_each_mark_says_under_which_heading_and_on_which_page_its_evidence_stand
         assert (mark["heading"], mark["page"]) == ("Handbook, Backups", "12")
         assert mark["reason"] == "the passages say “35 days” (Handbook, Backups) where it says “30 days”"
         assert mark["evidence"] == [0, 26], "counts in the document, not in its heading"
-
-
-# Evaluators
-
-BRIDGE = "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic."
-JUDGE = LocalJudge(model=False)
-
-
-async def test_an_evaluator_passes_what_is_supported_and_leaves_open_what_is_unsure() -> None:
-    evaluator = LocalFaithfulnessEvaluator(JUDGE)
-    assert isinstance(evaluator, BaseEvaluator) and evaluator.get_prompts() == {}
-    good, bad, unsure = [
-        await evaluator.aevaluate("Who opened it?", response, [BRIDGE])
-        for response in (
-            "Jack Lang opened the Kestrel Bridge in 1932.",
-            "Emperors hunted boars around Vienna in 1571.",
-            "この橋は1932年に開通した。",
-        )
-    ]
-    assert good.passing and not bad.passing and good.score > bad.score and "Jack Lang" in good.feedback
-    assert unsure.invalid_result and unsure.passing is None and unsure.score is None
-
-
-def test_what_is_missing_is_told() -> None:
-    for named, use in (
-        ("contexts", lambda: LocalFaithfulnessEvaluator(JUDGE).evaluate(response="It opened.")),
-        ("threshold", lambda: LocalFaithfulnessEvaluator(JUDGE, threshold=2)),
-        ("prompts", lambda: LocalFaithfulnessEvaluator(JUDGE)._update_prompts({"x": None})),
-    ):
-        with pytest.raises(InputError, match=named):
-            use()

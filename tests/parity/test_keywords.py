@@ -13,7 +13,6 @@ from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
     MetadataFilter,
     MetadataFilters,
-    VectorStoreQueryMode,
 )
 
 from sage_core.errors import InputError
@@ -124,7 +123,6 @@ def test_candidates_are_what_the_search_brings() -> None:
     [
         (of_index, {"filters": ONE}, TEXTS[3:4]),
         (of_engine, {"filters": ONE}, TEXTS[3:4]),
-        (of_index, {"retriever_args": {"filters": ONE}}, TEXTS[3:4]),
         (of_store, {"search_kwargs": {"filter": lambda d: d.metadata["i"] == 3}}, TEXTS[3:4]),
         (of_store, {"k": 3}, 3),
         (of_store, {"search_kwargs": {"k": 3}}, 3),
@@ -134,16 +132,6 @@ def test_candidates_are_what_the_search_brings() -> None:
 def test_stock_arguments_do_what_they_do_elsewhere(door: Any, arguments: Any, expected: Any) -> None:
     texts = door(**arguments)
     assert texts == expected if isinstance(expected, list) else len(texts) == expected
-
-
-def test_the_mode_of_the_search_reaches_the_store() -> None:
-    mode = VectorStoreQueryMode.MMR
-    assert (
-        SageRetriever.from_index(
-            an_index(), retriever_args={"vector_store_query_mode": mode}
-        )._retriever._vector_store_query_mode
-        == mode
-    )
 
 
 def test_what_is_shown_of_a_retriever_and_an_engine() -> None:

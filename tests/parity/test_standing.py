@@ -137,7 +137,7 @@ MANY = [*TEXTS, *(f"{sentence} It was so in year {i}." for i in range(3) for sen
 ODD = MetadataFilters(filters=[MetadataFilter(key="odd", value=1)])
 
 
-def by_index(name: str, n: int, filtered: bool, **settings: Any) -> list[tuple[str, Any]]:
+def by_index(name: str, n: int, filtered: bool, mode: str = "default") -> list[tuple[str, Any]]:
     formula = STORES[name]
 
     def query(self: Any, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -151,7 +151,8 @@ def by_index(name: str, n: int, filtered: bool, **settings: Any) -> list[tuple[s
         node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = ["odd"]
     context = StorageContext.from_defaults(vector_store=store)
     index = VectorStoreIndex(nodes, storage_context=context, embed_model=HashEmbedding())
-    made = SageRetriever.from_index(index, words="off", filters=ODD if filtered else None, **settings)
+    inner = index.as_retriever(vector_store_query_mode=mode, filters=ODD if filtered else None)
+    made = SageRetriever(inner, words="off")
     return [(n.node.get_content(), n.score) for n in made.retrieve(QUESTION)]
 
 
@@ -213,7 +214,7 @@ def test_nor_need_the_formula_be_known(sent: Any, n: int) -> None:
 
 @pytest.mark.parametrize("name", ["SimpleVectorStore", "FaissVectorStore", "LanceDBVectorStore"])
 def test_of_a_search_for_different_nodes_the_nearest_are_the_best(name: str) -> None:
-    different = by_index(name, 10, False, retriever_args={"vector_store_query_mode": "mmr"})
+    different = by_index(name, 10, False, mode="mmr")
     assert dict(different) == pytest.approx(dict(by_index(name, 10, False)))
 
 
