@@ -172,7 +172,7 @@ def llamaindex_postprocessor(files: Path, embed: Embedder) -> Any:
     def search(question: str) -> tuple[Any, Any]:
         from llama_index.core.schema import QueryBundle
 
-        ranking = sage.rank(retriever.retrieve(question), QueryBundle(question))
+        ranking = sage.rerank(retriever.retrieve(question), QueryBundle(question))
         return ranking.best_first, sage.cut(ranking)
 
     return search, node_place
@@ -200,7 +200,7 @@ def _retriever(index: Any, embed: Embedder) -> Any:
     candidates, sage = retriever.unselected(), retriever.postprocessor
 
     def search(question: str) -> tuple[Any, Any]:
-        ranking = sage.rank(candidates.retrieve(question), QueryBundle(question))
+        ranking = sage.rerank(candidates.retrieve(question), QueryBundle(question))
         return ranking.best_first, sage.cut(ranking)
 
     return search, node_place

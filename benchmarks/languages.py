@@ -161,7 +161,7 @@ def llamaindex_rows(texts: Sequence[str], e5: E5) -> dict[str, Callable[[], Sear
             candidates, sage = retriever.unselected(), retriever.postprocessor
 
             def search(question: str) -> tuple[Passages, Passages]:
-                ranking = sage.rank(candidates.retrieve(question), QueryBundle(question))
+                ranking = sage.rerank(candidates.retrieve(question), QueryBundle(question))
                 return places(ranking.best_first), places(sage.cut(ranking))
 
             return search

@@ -114,7 +114,7 @@ def llamaindex(splitter: Callable[[], Any]) -> Callable[..., Any]:
         candidates, sage = retriever.unselected(), retriever.postprocessor
 
         def search(question: str) -> tuple[Any, Any]:
-            ranking = sage.rank(candidates.retrieve(question), QueryBundle(question))
+            ranking = sage.rerank(candidates.retrieve(question), QueryBundle(question))
             return ranking.best_first, sage.cut(ranking)
 
         return search, node_place

@@ -245,7 +245,7 @@ def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
 
 def ranked_nodes(found: list[tuple[str, float | None]], question: str) -> dict[str, Any]:
     nodes = [NodeWithScore(node=TextNode(text=text), score=score) for text, score in found]
-    ranked = SageNodePostprocessor().rank(nodes, QueryBundle(question))
+    ranked = SageNodePostprocessor().rerank(nodes, QueryBundle(question))
     return {n.node.get_content(): n.score for n in ranked.nodes}
 
 
