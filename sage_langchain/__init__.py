@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
-    from sage_langchain.grounding import SageGrounding, marks_of
+    from sage_langchain.grounding import SageGrounding
     from sage_langchain.inspection import ainspect, inspect
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.text_splitter import SageTextSplitter
@@ -30,14 +30,13 @@ __all__ = [
     "ainspect",
     "create_sage_chain",
     "inspect",
-    "marks_of",
 ]
 
 _HOMES = {
     "chain": "SageChain create_sage_chain",
     "compressor": "SageCompressor",
     "embeddings": "MiniLMEmbeddings",
-    "grounding": "SageGrounding marks_of",
+    "grounding": "SageGrounding",
     "inspection": "ainspect inspect",
     "retriever": "SageRetriever",
     "text_splitter": "SageTextSplitter",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.documents import Document
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.prompts import BasePromptTemplate
 from langchain_core.retrievers import BaseRetriever, RetrieverLike
@@ -49,6 +50,14 @@ class SageChainInput(BaseModel):
     options: list[str] | None = Field(default=None, description="options of a multiple-choice question")
 
 
+class SageChainOutput(SageChainInput):
+    """What a `SageChain` gives."""
+
+    context: list[Document] = Field(description="the documents of the answer, with scores")
+    answer: Any = Field(description="the answer: text, or the object of a structured model")
+    sage: dict[str, Any] = Field(description="the trace, which `FeedbackResult.from_dict` reads")
+
+
 class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     """Answers from retrieved documents, has the answer graded, and tries again with more or less context.
 
@@ -56,7 +65,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     ``input`` (``query`` and ``question`` will do, and so will a plain string) becomes the same mapping with
     ``context`` (the documents the answer was made from, best first, with scores) and ``answer``. One key is
     added: ``sage``, the JSON-ready trace with grades, rounds, stop reason and token usage
-    (`FeedbackResult.to_dict`). `marks_of` says which passage supports which statement.
+    (`FeedbackResult.to_dict`).
 
     Streams yield ``input``, ``context``, ``answer``, ``sage`` in this order. A draft is never streamed as
     the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
@@ -70,7 +79,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     Examples:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from langchain_core.documents import Document
+    from langchain_core.language_models import FakeListChatModel
         >>> from langchain_core.vectorstores import InMemoryVectorStore
         >>> embedding = DeterministicFakeEmbedding(size=8)
         >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
@@ -153,6 +163,10 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
         """The question and, for multiple choice, its options."""
         return SageChainInput
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """The input, and what the chain adds to it."""
+        return SageChainOutput
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: A002
         """Answer one question.

@@ -7,63 +7,79 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from langchain_core.runnables.utils import AddableDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sage_core.errors import InputError
 from sage_core.feedback import Veto
 from sage_core.llm.reasoning import AnswerStream
-from sage_core.verify import (
-    AnswerMark,
-    LocalJudge,
-    Source,
-    check,
-    correct_citations,
-    mark_answer,
-    shared_judge,
-)
+from sage_core.verify import LocalJudge, Source, check, correct_citations, shared_judge
 from sage_core.verify.passages import passages_of
 from sage_langchain._messages import answer_of, text_of
+from sage_langchain._runnables import CheckedModel
 
 _QUESTION = ("input", "question", "query")
 _CONTEXT = ("context", "documents", "source_documents", "docs")
 _ANSWER = ("answer", "result", "output", "response")
 
 
-class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
-    """Adds a `sage_core.feedback.Verdict` to the output of a chain that answers from documents; calls no LLM.
+class GroundingInput(BaseModel):
+    """What `SageGrounding` takes, under these keys or their like; more keys are passed on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    answer: Any = Field(description="the answer: text, a message, or an object; or under 'result', 'output'")
+    context: Any = Field(description="the documents or texts; or under 'documents', 'source_documents'")
+    input: str = Field(default="", description="the question; or under 'question', 'query'")
+
+
+class GroundingOutput(GroundingInput):
+    """The input, and what the documents support of the answer."""
+
+    verdict: dict[str, Any] = Field(description="`Verdict.to_dict()`, which `Verdict.from_dict` reads")
+
+
+class SageGrounding(CheckedModel, RunnableSerializable[dict[str, Any], dict[str, Any]]):
+    """Says what the documents support of the answer in the output of a chain; calls no LLM.
 
         chain = create_retrieval_chain(retriever, documents_chain) | SageGrounding()
 
     The input is a mapping with the answer (text or a message), the documents or texts, and where there is one
     the question, under the usual keys (``answer``, ``context``, ``input`` and their like). The output is the
-    input with ``verdict``, see `sage_core.verify.check`. A stream is passed on as it comes, its verdict last.
-    A check that fails leaves the answer as it is, with marks that say "unsure".
+    input with ``verdict``, JSON-ready for a graph's state (`sage_core.feedback.Verdict.from_dict` reads it),
+    whose ``marks`` say which passage supports which statement. A stream is passed on as it comes, its verdict
+    last. A check that fails leaves the answer as it is, with marks that say "unsure".
 
     Examples:
-        >>> grounding = SageGrounding(LocalJudge(model=False))
+        >>> grounding = SageGrounding(judge=LocalJudge(model=False))
         >>> context = ["The ferry leaves at seven and takes 40 minutes."]
         >>> verdict = grounding.invoke({"answer": "It takes 55 minutes.", "context": context})["verdict"]
-        >>> verdict.accepted, verdict.marks[0].instead
+        >>> verdict["accepted"], verdict["marks"][0]["instead"]
         (False, '40 minutes')
-
-    Args:
-        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
-        veto: See `sage_core.feedback.FeedbackConfig`.
-        correct: Also correct the numbers of passages in the answer, see `sage_core.verify.correct_citations`.
-
     """
 
-    def __init__(
-        self,
-        judge: LocalJudge | None = None,
-        *,
-        veto: Veto = "contradicted",
-        correct: bool = False,
-    ) -> None:
-        self.judge = judge or shared_judge()
-        self.veto: Veto = veto
-        self.correct = correct
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    judge: LocalJudge = Field(
+        default_factory=shared_judge,
+        repr=False,
+        description="Such as a `sage_core.verify.ModelJudge`; by default shared with the process.",
+    )
+    veto: Veto = Field(default="contradicted", description="See `sage_core.feedback.FeedbackConfig`.")
+    correct: bool = Field(
+        default=False,
+        description="Also correct the numbers of passages in the answer, see "
+        "`sage_core.verify.correct_citations`.",
+    )
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """The answer, the documents and the question."""
+        return GroundingInput
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """The input and the verdict."""
+        return GroundingOutput
 
     def invoke(
         self,
@@ -117,7 +133,7 @@ class SageGrounding(Runnable[dict[str, Any], dict[str, Any]]):
         verdict = check(question, texts, written, judge=self.judge, veto=self.veto, sources=sources)
         own = {} if written == text_of(fields[answer]) else {answer: written}
         own |= {answer: correct_citations(verdict.marks)} if self.correct else {}
-        return {**fields, **own, "verdict": verdict}
+        return {**fields, **own, "verdict": verdict.to_dict()}
 
 
 def _shown(piece: dict[str, Any], stream: AnswerStream) -> dict[str, Any]:
@@ -129,7 +145,10 @@ def _shown(piece: dict[str, Any], stream: AnswerStream) -> dict[str, Any]:
 def _parts(fields: Any) -> tuple[str, tuple[list[str], list[Source]], str]:
     """The key of the answer, the passages and where they are from, and the question."""
     if not isinstance(fields, Mapping):
-        raise InputError('the input is a mapping with "answer" and "context"')
+        raise InputError(
+            'the input is a mapping with "answer" and "context". A chain that ends in a parser gives its '
+            "text alone: RunnablePassthrough.assign(answer=chain) keeps the documents beside it"
+        )
     answer, context, question = (
         next((key for key in keys if key in fields), None) for keys in (_ANSWER, _CONTEXT, _QUESTION)
     )
@@ -139,31 +158,6 @@ def _parts(fields: Any) -> tuple[str, tuple[list[str], list[Source]], str]:
         )
     asked = fields[question] if question is not None else ""
     return answer, _texts(fields[context]), asked if isinstance(asked, str) else text_of(asked)
-
-
-def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
-    """The parts of a chain's answer, and which document supports each; calls no LLM.
-
-    Args:
-        output: What a `SageChain` or LangChain's retrieval chain returned.
-        judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
-
-    Returns:
-        Parts in the order of the answer. ``passage`` is a position in ``output["context"]``, and ``evidence``
-        the span in that document's text; with its ``start_index`` added, in the source.
-
-    Raises:
-        InputError: For what is no such output.
-
-    Examples:
-        >>> from langchain_core.documents import Document
-        >>> context = [Document("Seals live in the harbor."), Document("The ferry leaves at seven.")]
-        >>> [mark] = marks_of({"answer": "The ferry leaves at seven.", "context": context})
-        >>> mark.support, mark.passage, mark.evidence
-        ('supported', 1, Span(start=0, end=26))
-    """
-    answer, (texts, sources), question = _parts(output)
-    return mark_answer(text_of(output[answer]), texts, question=question, judge=judge, sources=sources)
 
 
 def _texts(context: Sequence[Document | str] | str) -> tuple[list[str], list[Source]]:

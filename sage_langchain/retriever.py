@@ -29,9 +29,13 @@ from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
+from sage_core.selection.cut import fitting
+from sage_core.text.header import with_header
+from sage_core.text.outline import header_of, passage_header
+from sage_core.text.tokens import get_counter
 from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import HYBRID, Ranked, SageCompressor, texts_of
+from sage_langchain.compressor import HYBRID, Ranked, SageCompressor, titled
 from sage_langchain.scored_search import CandidateSearch
 
 ALL_CANDIDATES = "__sage_all_candidates"
@@ -171,26 +175,27 @@ class SageRetriever(CheckedModel, BaseRetriever):
         name: str | None = None,
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
+        max_tokens: int | None = None,
     ) -> BaseTool:
         """The retriever as a tool of an agent; the documents are the message's artifact.
 
-        Unlike a tool of `create_retriever_tool`, it shows title and headings, and says which other sources a
-        passage names, so that the agent need not search for them first.
+        Unlike a tool of `create_retriever_tool`, it shows title, headings and source, and says which other
+        sources a passage names, so that the agent need not search for them first.
 
         Args:
             args_schema: With one field ``query``, or None.
             name: What the model calls it; ``"search"`` where None.
             description: Tells the model when to call it.
             arg_types: Not needed: the question is a text.
+            max_tokens: Most tokens of the result, best passages first, in whole ones and at least one: no
+                agent cuts what a tool says.
         """
 
         def search(query: str) -> tuple[str, list[Document]]:
-            documents = self.invoke(query)
-            return self._result(documents), documents
+            return self._result(self.invoke(query), max_tokens)
 
         async def asearch(query: str) -> tuple[str, list[Document]]:
-            documents = await self.ainvoke(query)
-            return await asyncio.to_thread(self._result, documents), documents
+            return await asyncio.to_thread(self._result, await self.ainvoke(query), max_tokens)
 
         return StructuredTool.from_function(
             search,
@@ -201,12 +206,21 @@ class SageRetriever(CheckedModel, BaseRetriever):
             response_format="content_and_artifact",
         )
 
-    def _result(self, documents: Sequence[Document]) -> str:
-        inner, limits = self.base_retriever, {**self.search_kwargs}
-        limits.pop("k", None)
-        own = isinstance(inner, CandidateSearch)
-        names = inner.names_in(documents, limits) if own else [{} for _ in documents]
-        return search_result(texts_of(documents)[1], names)
+    def _result(self, documents: list[Document], max_tokens: int | None) -> tuple[str, list[Document]]:
+        """What the tool says, and the documents that it says."""
+        texts = []
+        for document in documents:
+            header = header_of(document.page_content, document.metadata)
+            line = passage_header(header, titled(document).source or None)
+            texts.append(with_header(line, document.page_content))
+        if max_tokens is not None and documents:
+            fit = fitting(get_counter("bert").count_many(texts), max_tokens)
+            texts, documents = texts[:fit], documents[:fit]
+        inner, names = self.base_retriever, [dict[str, str]() for _ in documents]
+        if isinstance(inner, CandidateSearch):
+            limits = {name: value for name, value in self.search_kwargs.items() if name != "k"}
+            names = inner.names_in(documents, limits)
+        return search_result(texts, names), documents
 
     def invoke(
         self,
@@ -266,12 +280,12 @@ class SageRetriever(CheckedModel, BaseRetriever):
         inner = inner_input(search, query, whole_input, config)
         exact, limits = self._limits(k, kwargs)
         documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **limits)), search)
+        if not documents:
+            return []
         compressor = self.base_compressor
         if not isinstance(compressor, SageCompressor):
-            return (
-                (yield from _run(_foreign(compressor, query, exact), documents, config)) if documents else []
-            )
-        ranked = yield from _run(self._rank_step(compressor, query), documents, config)
+            return list((yield from _run(_foreign(compressor, query, exact), documents, config)))
+        ranked: Ranked = yield from _run(self._rank_step(compressor, query), documents, config)
         if isinstance(inner, Mapping):
             # Searched with a question rewritten from the history, they may share nothing with this one.
             ranked.selection = replace(ranked.selection, empty_below=None)
@@ -283,7 +297,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         def keep(documents: Ranked, config: RunnableConfig) -> list[Document]:
             return compressor.keep(documents, k=exact, callbacks=config.get("callbacks"))
 
-        return (yield from _run(RunnableLambda(keep, name="sage_select"), ranked, config)) if ranked else []
+        return list((yield from _run(RunnableLambda(keep, name="sage_select"), ranked, config)))
 
     def _limits(self, k: int | None, kwargs: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
         """How many exactly, if anybody says so, and what the inner search is called with."""

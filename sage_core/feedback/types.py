@@ -159,6 +159,12 @@ class Verdict:
         """A JSON-ready form."""
         return {**asdict(self), "marks": [m.to_dict() for m in self.marks], "parsed": self.parsed}
 
+    @classmethod
+    def from_dict(cls, item: Mapping[str, Any]) -> Verdict:
+        """The verdict that `to_dict` wrote."""
+        marks = tuple(AnswerMark.from_dict(mark) for mark in item.get("marks", ()))
+        return cls(**{**_known(Verdict, item), "marks": marks})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackConfig:
@@ -466,10 +472,7 @@ def _selection(item: Mapping[str, Any]) -> Selection:
 
 
 def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
-    if item is None:
-        return None
-    marks = tuple(AnswerMark.from_dict(mark) for mark in item.get("marks", ()))
-    return Verdict(**{**_known(Verdict, item), "marks": marks})
+    return None if item is None else Verdict.from_dict(item)
 
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:

@@ -1,5 +1,6 @@
 """As a LangGraph node, and as the tool of an agent, with the framework's fake models."""
 
+import json
 from typing import Any, TypedDict
 
 import pytest
@@ -8,8 +9,10 @@ from langchain_core.messages import ToolMessage
 from langchain_core.prompts import PromptTemplate
 from langchain_core.tools import create_retriever_tool
 
-from sage_core.selection import SelectionConfig
-from sage_langchain import SageCompressor, SageRetriever
+from sage_core.feedback import Verdict
+from sage_core.selection import FixedK, SelectionConfig
+from sage_core.text.tokens import get_counter
+from sage_langchain import SageCompressor, SageGrounding, SageRetriever
 from tests.fakes.langchain import graded
 from tests.fakes.models import WordReranker
 from tests.langchain.test_chain import DOCUMENTS, TWO_ROUNDS, chain
@@ -63,6 +66,42 @@ def retriever_tool() -> Any:
         document_prompt=PromptTemplate.from_template("{page_content} ({relevance_score})"),
         response_format="content_and_artifact",
     )
+
+
+def test_a_tool_keeps_within_its_tokens_and_says_so_if_nothing_is_found():
+    pages = [Document(f"Passage {i} on bees. " * 20, metadata={"source": f"{i}.md"}) for i in range(5)]
+    ours = SageCompressor(reranker=WordReranker(), selection=SelectionConfig(rule=FixedK(5)))
+    over = SageRetriever(base_retriever=lambda q: pages if "bees" in q else [], base_compressor=ours)
+    call = {"name": "search", "args": {"query": "bees"}, "id": "1", "type": "tool_call"}
+    whole, cut = over.as_tool().invoke(call), over.as_tool(max_tokens=250).invoke(call)
+    assert len(whole.artifact) == 5 and cut.artifact == whole.artifact[:2]
+    assert get_counter("bert").count(cut.content) <= 260 and cut.content.startswith("[1] 0.md\nPassage 0")
+    assert over.as_tool().invoke({**call, "args": {"query": "ferries"}}).content == "Nothing was found."
+
+
+class Checked(TypedDict, total=False):
+    """State of a graph around a `SageGrounding`."""
+
+    answer: str
+    context: list[str]
+    verdict: dict[str, Any]
+
+
+def test_a_verdict_survives_a_checkpoint(monkeypatch):
+    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    checkpoints = pytest.importorskip("langgraph.checkpoint.memory")
+    graphs = pytest.importorskip("langgraph.graph")
+    made = graphs.StateGraph(Checked)
+    made.add_node("check", SageGrounding())
+    made.set_entry_point("check")
+    run = made.compile(checkpointer=checkpoints.InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    run.invoke({"answer": "It leaves at nine.", "context": ["The ferry leaves at seven."]}, config)
+    verdict = run.get_state(config).values["verdict"]
+    assert verdict["accepted"] is False and json.loads(json.dumps(verdict)) == verdict
+    assert Verdict.from_dict(verdict).marks[0].text == "It leaves at nine."
+    for part, key in ((SageGrounding(), "verdict"), (chain(), "sage")):
+        assert key in part.get_output_jsonschema()["properties"]
 
 
 async def test_a_retriever_tool_gives_documents_with_scores():

@@ -18,7 +18,6 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.verify import LocalJudge, check, correct_citations, mark_answer
 from sage_langchain import SageGrounding
-from sage_langchain import marks_of as chain_marks
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import (
     SageGroundedEngine,
@@ -46,7 +45,7 @@ def of_chain(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
         RunnableLambda(lambda _: {"input": QUESTION, "answer": answer, "context": TEXTS}) | SageGrounding()
     )
     output = asyncio.run(chain.ainvoke("x")) if awaited else chain.invoke("x")
-    return output["answer"], output["verdict"].to_dict()
+    return output["answer"], output["verdict"]
 
 
 def of_streamed_chain(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
@@ -68,7 +67,7 @@ def of_streamed_chain(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
     *out, last = asyncio.run(read()) if awaited else chain.stream("x")
     answers = [piece["answer"] for piece in out if "answer" in piece]
     assert len(answers) == len(answer.split(" ")) or answer == THINKING
-    return "".join(answers), last["verdict"].to_dict()
+    return "".join(answers), last["verdict"]
 
 
 def of_engine(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
@@ -170,12 +169,12 @@ def test_a_judge_that_raises_hands_the_answer_on(door: Any, monkeypatch: pytest.
 
 def test_keys_of_a_chain_and_clear_errors() -> None:
     output = SageGrounding().invoke({"query": QUESTION, "result": WRONG, "source_documents": TEXTS})
-    assert output["verdict"] == check(QUESTION, TEXTS, WRONG)
+    assert Verdict.from_dict(output["verdict"]) == check(QUESTION, TEXTS, WRONG)
     message = AIMessage(RIGHT)
     output = SageGrounding().invoke({"answer": message, "context": TEXTS, "other": 1})
-    assert output["answer"] is message and output["other"] == 1 and output["verdict"].probability > 0.5
-    assert SageGrounding().invoke({"answer": "", "context": "text"})["verdict"].marks == ()
-    for wrong, named in (({"text": WRONG}, "has text"), ({"answer": WRONG}, "answer")):
+    assert output["answer"] is message and output["other"] == 1 and output["verdict"]["probability"] > 0.5
+    assert SageGrounding().invoke({"answer": "", "context": "text"})["verdict"]["marks"] == []
+    for wrong, named in (({"text": WRONG}, "has text"), ({"answer": WRONG}, "answer"), (WRONG, "assign")):
         with pytest.raises(InputError, match=named):
             SageGrounding().invoke(wrong)
     with pytest.raises(InputError, match="query engine or a chat engine"):
@@ -204,7 +203,7 @@ def test_marks_lead_from_statements_to_passages(streaming: bool) -> None:
     response = engine.query(QUESTION)
     output = {"input": QUESTION, "answer": MADE_UP, "context": [Document(t) for t in TEXTS]}
     for marks, passages in (
-        (chain_marks(output), TEXTS),
+        (Verdict.from_dict(SageGrounding().invoke(output)["verdict"]).marks, TEXTS),
         (engine_marks(response, QUESTION), [n.node.text for n in response.source_nodes]),
     ):
         first, second = [mark for mark in marks if mark.text.strip()]
@@ -215,9 +214,8 @@ def test_marks_lead_from_statements_to_passages(streaming: bool) -> None:
 
 def test_marks_of_something_else() -> None:
     for wrong in ({"answer": "x"}, "text", None):
-        for marks_of in (chain_marks, engine_marks):
-            with pytest.raises(InputError):
-                marks_of(wrong)
+        with pytest.raises(InputError):
+            engine_marks(wrong)
     assert engine_marks(Response(None)) == ()
 
 
@@ -259,9 +257,8 @@ def test_each_mark_says_under_which_heading_and_on_which_page_its_evidence_stand
         {"title": "Handbook", "header_path": "/Backups/", "page_label": "12"},
     )
     answer = "Backups are kept for 30 days."
-    verdict = SageGrounding().invoke({"answer": answer, "context": [Document(text, metadata=metadata)]})[
-        "verdict"
-    ]
+    output = SageGrounding().invoke({"answer": answer, "context": [Document(text, metadata=metadata)]})
+    verdict = Verdict.from_dict(output["verdict"])
     (node,) = Given([text]).retrieve("")
     node.node.metadata = metadata
     response = SageGroundedEngine(stock(answer, [node])).query("How long are backups kept?")
