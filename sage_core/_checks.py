@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import difflib
 import importlib.util
 import math
@@ -13,13 +12,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
 
 _LARGEST = 2**63 - 1
-
-Model = TypeVar("Model")
 
 
 def check_int(name: str, value: object, *, minimum: int) -> int:
@@ -153,17 +150,6 @@ def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[s
                 f"{name} of {owner} should be {' or '.join(dict.fromkeys(expected))}, not {value!r:.80}"
             )
     return InputError("; ".join(dict.fromkeys(said)))
-
-
-def checked_copy(model: Model, update: Mapping[str, Any], deep: bool) -> Model:
-    """A copy of a pydantic model with some fields changed, checked and in effect as in the constructor."""
-    kind: Any = type(model)
-    fields = {name: getattr(model, name) for name in kind.model_fields}
-    made: Any = kind(**{**(copy.deepcopy(fields) if deep else fields), **update})
-    known: Any = model
-    object.__setattr__(made, "__pydantic_fields_set__", {*known.model_fields_set, *update})
-    copied: Model = made
-    return copied
 
 
 def likely_typo(name: str, known: Iterable[str]) -> str | None:

@@ -14,9 +14,8 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from pydantic import BaseModel, GetPydanticSchema, ValidationError
 from pydantic_core import core_schema
-from typing_extensions import Self
 
-from sage_core._checks import checked_copy, refused
+from sage_core._checks import refused
 from sage_core.errors import InputError
 
 QUERY_KEYS = ("input", "query", "question")
@@ -28,7 +27,7 @@ Instance = Annotated[T, GetPydanticSchema(lambda source, _: core_schema.is_insta
 
 
 class CheckedModel(BaseModel):
-    """A model with errors in a line, whose copies with changes are checked as if made anew."""
+    """A model with errors in a line and a short form."""
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         try:
@@ -42,14 +41,6 @@ class CheckedModel(BaseModel):
         for name, value in super().__repr_args__():
             if name not in fields or value != fields[name].get_default():
                 yield name, value
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed.
-
-        Raises:
-            InputError: For a value that the constructor would refuse.
-        """
-        return checked_copy(self, update or {}, deep)
 
 
 def query_of(value: object) -> str:

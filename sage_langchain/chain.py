@@ -11,7 +11,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackMa
 from langchain_core.documents import Document
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.prompts import BasePromptTemplate
-from langchain_core.retrievers import BaseRetriever, RetrieverLike
+from langchain_core.retrievers import RetrieverLike
 from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
@@ -79,8 +79,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     Examples:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> from langchain_core.documents import Document
-    from langchain_core.language_models import FakeListChatModel
+        >>> from langchain_core.language_models import FakeListChatModel
         >>> from langchain_core.vectorstores import InMemoryVectorStore
         >>> embedding = DeterministicFakeEmbedding(size=8)
         >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
@@ -134,7 +133,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @field_validator("llm", "critic", mode="before")
     @classmethod
     def _coerce(cls, value: Any) -> Any:
-        _check_model(value)
         return coerce_to_runnable(value) if callable(value) and not isinstance(value, Runnable) else value
 
     @field_validator("retriever", mode="before")
@@ -262,11 +260,7 @@ def create_sage_chain(
         loop: Limits of the loop.
         selection: How much of the candidates is shown at first, as ``loop.selection``.
         max_context_tokens: Most tokens shown, in whole documents and at least one.
-
-    Raises:
-        InputError: If the two are swapped, or the model is a name.
     """
-    _check_model(llm)
     shown = (selection or loop.selection).limited(max_context_tokens)
     return SageChain(
         llm=llm, retriever=retriever, prompt=prompt, critic=critic, loop=replace(loop, selection=shown)
@@ -288,16 +282,6 @@ def _inputs(value: Any) -> dict[str, Any]:
     """The chain's input as a mapping that has the question under ``input``."""
     question = query_of(value)
     return {**value, "input": question} if isinstance(value, Mapping) else {"input": question}
-
-
-def _check_model(value: Any) -> None:
-    if isinstance(value, str):
-        raise InputError(f"the model is a chat model object, such as ChatOpenAI(...), not its name {value!r}")
-    if isinstance(value, BaseRetriever | VectorStore):
-        raise InputError(
-            f"the model is a {type(value).__name__}: create_sage_chain takes the model first, then the "
-            "retriever, create_sage_chain(llm, retriever)"
-        )
 
 
 def _first_chunk(inputs: Mapping[str, Any]) -> AddableDict:

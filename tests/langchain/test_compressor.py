@@ -12,7 +12,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig
 from sage_core.selection import Gradient, SelectionConfig
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
@@ -262,32 +261,6 @@ def test_is_a_langchain_compressor_in_a_pipeline():
 def test_probabilities_that_are_none_are_an_error():
     with pytest.raises(InputError, match="scale"):
         SageCompressor(reranker=Plain(), scale="probability").compress_documents(documents(), "q")
-
-
-def test_a_copy_with_changes_is_checked_and_works_with_them():
-    from langchain_core.runnables import RunnableLambda
-
-    from sage_langchain import SageRetriever, create_sage_chain
-    from tests.fakes.langchain import ScriptedChat
-
-    made = SageCompressor(reranker=ListReranker(CLIFF), selection=SelectionConfig(min_k=1))
-    assert (
-        len(
-            made.model_copy(update={"selection": SelectionConfig(max_k=2)}).compress_documents(
-                documents(5), "q"
-            )
-        )
-        == 2
-    )
-    with pytest.raises(ValueError, match="max_context_tokens"):
-        made.model_copy(update={"max_context_tokens": -1})
-    retriever = SageRetriever(base_retriever=lambda q: documents(5), base_compressor=made)
-    other = retriever.model_copy(update={"base_retriever": lambda q: documents(1)})
-    assert (len(retriever.invoke("q", k=3)), len(other.invoke("q", k=3))) == (3, 1)
-    chain = create_sage_chain(ScriptedChat(replies=["a"]), retriever, loop=FeedbackConfig(max_calls=1))
-    plain = chain.model_copy(update={"retriever": RunnableLambda(lambda q: documents(1))})
-    assert isinstance(plain.retriever, SageRetriever)
-    assert chain.model_copy(deep=True).loop.max_calls == 1
 
 
 @pytest.mark.parametrize("settings", [{}, {"reranker": None, "scale": "cosine"}])
