@@ -178,24 +178,6 @@ def _numbers(name: str) -> list[str]:
     return re.findall(r"\d+", name)
 
 
-def check_folder(what: str, name: str) -> None:
-    """Raise InputError for what can be no name, and for what can only be a path, and is none.
-
-    Args:
-        what: What the path should lead to, for the message.
-        name: A name or a path.
-    """
-    if not isinstance(name, str) or "\0" in name:
-        raise InputError(f"{name!r} names no {what}: a name is a string")
-    try:
-        exists = Path(name).expanduser().exists()
-    except (OSError, RuntimeError) as error:  # longer than a file name may be; "~nobody"
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"no {what} at {shortened(name)}: {reason}") from None
-    if not exists and name.startswith(("/", "./", "../", "~")):
-        raise InputError(f"no {what} at {shortened(name)}: there is no such file or folder")
-
-
 def check_installed(what: str, extra: str, *modules: str) -> None:
     """Raise MissingExtraError where one of the modules is not installed; none is loaded."""
     for module in modules:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_app.models.served import OpenAIEmbedder
-from sage_core._checks import check_folder, likely_typo
+from sage_core._checks import likely_typo
 from sage_core.embedding.local import LocalEmbedder
 from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER, MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder, unit_rows
@@ -45,10 +45,9 @@ def named_embedder(
             sentence-transformers loads the original from the hub.
 
     Raises:
-        InputError: For a blank name, one that is nearly another, or a folder that is not there.
+        InputError: For a blank name, or one that is nearly another.
     """
-    check_folder("embedding model", name)
-    if not name.strip() or name.strip() == OPENAI:
+    if not isinstance(name, str) or not name.strip() or name.strip() == OPENAI:
         raise InputError(
             f"the embedding model's name is blank: say 'all-MiniLM-L6-v2', a name or folder of "
             f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"

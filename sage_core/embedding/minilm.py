@@ -13,7 +13,7 @@ from sage_core.embedding.encoder import load_encoder, mean_of_texts
 from sage_core.embedding.local import LocalEmbedder
 from sage_core.embedding.protocol import unit_rows
 from sage_core.text.tokens import PieceCounter, without_lone_surrogates
-from sage_core.text.wordpiece import TOKENIZER_FILE
+from sage_core.text.wordpiece import TOKENIZER_FILE, without_rules
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 BUNDLED = (DEFAULT_EMBEDDER, f"sentence-transformers/{DEFAULT_EMBEDDER}")
@@ -68,7 +68,9 @@ class MiniLMEmbedder(LocalEmbedder):
         order = np.argsort([len(text) for text in texts], kind="stable")
         for at in range(0, len(order), _TEXTS):
             portion = order[at : at + _TEXTS]
-            encoded = tokenizer.encode_batch([without_lone_surrogates(texts[i]) for i in portion])
+            encoded = tokenizer.encode_batch(
+                [without_lone_surrogates(without_rules(texts[i])) for i in portion]
+            )
             for rows, states, starts in encoder.passes([one.ids for one in encoded]):
                 vectors[portion[rows]] = mean_of_texts(states, starts)
         return unit_rows(vectors)

@@ -20,7 +20,7 @@ from sage_core.segmentation.boundaries import (
 from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
-from sage_core.segmentation.structure import hold_units, part_sections, whole_tables
+from sage_core.segmentation.structure import hold_units, part_sections, whole_blocks
 from sage_core.text.language import LETTERS, sample
 from sage_core.text.lexicon import PROSE_WORDS
 from sage_core.text.lines import Line
@@ -110,7 +110,7 @@ def chunks(
     if limits.target_tokens is None or limits.by_topic:  # a target asks for sections together
         keep = part_sections(keep, sentences, lengths, limits.max_tokens)
     keep = hold_units(keep, sentences, lengths, limits.max_tokens)
-    whole = whole_tables(sentences, lengths, limits.max_tokens, limits.most_of_a_table)
+    whole = whole_blocks(sentences, lengths, limits.max_tokens, limits.most_of_a_table)
     units = _joined(spans, lengths, keep, whole)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)

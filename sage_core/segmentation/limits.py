@@ -51,7 +51,7 @@ class Limits:
         strategy: How probabilities become chunks.
         target_tokens: The mean that was requested; None for the default.
         by_topic: Whether sizes follow from the text alone, without a mean.
-        table_tokens: Up to so many tokens a table is one chunk, where that is more than ``max_tokens``.
+        table_tokens: Up to so many tokens a table or fence is one chunk, if that is more than ``max_tokens``.
     """
 
     coarse_tokens: int

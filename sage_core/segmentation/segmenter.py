@@ -31,7 +31,7 @@ from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, in_english, without_lone_surrogates
 
-_ALGORITHM = 7  # part of every fingerprint: raised when the same settings give other chunks
+_ALGORITHM = 8  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
 
 
@@ -68,8 +68,8 @@ class Segmenter:
 
     For every text: each chunk is an exact slice, chunks are ordered and do not overlap, every character that
     is not white space is in exactly one, and none has more than ``max_tokens`` tokens by ``counter``. (A
-    single character of more tokens than that is a chunk of its own, and by default a table may have twice
-    as many.) The object can be pickled and used from several threads.
+    single character of more tokens than that is a chunk of its own, and by default a table or a fence may
+    have twice as many.) The object can be pickled and used from several threads.
 
     Examples:
         >>> text = "The ferry leaves at seven. It returns at noon.\n\nBees need flowers all summer."
@@ -85,9 +85,9 @@ class Segmenter:
             the gaps that the model minds least. Default: at most half of ``max_tokens``, less where the
             text changes often. With ``"topic"`` the text alone decides, and chunks are longer where little
             changes.
-        max_tokens: Hard limit of a chunk. Default 130, twice that for a table, which so stays whole; with
-            ``target_tokens`` twice that (at least 100), with ``"topic"`` 300, with ``"threshold"`` at most
-            ``coarse_tokens``.
+        max_tokens: Hard limit of a chunk. Default 130, twice that for a table or fence, which so stay whole;
+            with ``target_tokens`` twice that (at least 100), with ``"topic"`` 300, with ``"threshold"`` at
+            most ``coarse_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default a quarter of the size aimed at; with
             0, short chunks cost nothing.
         strategy: ``"threshold"`` or ``"optimal"``.
@@ -160,7 +160,7 @@ class Segmenter:
 
     @property
     def max_tokens(self) -> int:
-        """Hard limit of a chunk, in tokens of ``counter``; by default, twice that for a whole table."""
+        """Hard limit of a chunk, in tokens of ``counter``; by default, twice that for a table or a fence."""
         return self._limits.max_tokens
 
     @property

@@ -87,23 +87,24 @@ def part_sections(keep: list[float], sentences: Sentences, lengths: Sequence[int
     return parted
 
 
-def whole_tables(
+def whole_blocks(
     sentences: Sentences, lengths: Sequence[int], limit: int, most: int
 ) -> list[tuple[int, int]]:
-    """First and last sentence of every table of more than ``limit`` and at most ``most`` tokens.
+    """First and last sentence of every table and fence of more than ``limit`` and at most ``most`` tokens.
 
     With the headings, the caption or the lead-in right above it, where all that fits. Not a file of values or
     rows without bars, where they have groups.
     """
-    if most <= limit or "table" not in sentences.kinds:
+    if most <= limit or not {"table", "code"}.intersection(sentences.kinds):
         return []
     ends = [0, *itertools.accumulate(lengths)]
     result: list[tuple[int, int]] = []
-    for first, end in tables(sentences.lines):
+    fences = [block for block in _code_blocks(sentences.lines) if sentences.lines[block[0]].kind == "fence"]
+    for first, end in sorted([*tables(sentences.lines), *fences]):
         start = bisect.bisect_left(sentences.at, first)
         last = bisect.bisect_left(sentences.at, end) - 1
         # Values alone, as of a database, are read by their groups; a table that somebody set, as a whole.
-        bare = first == 0 or sentences.lines[first].text[0] not in "|+="
+        bare = first == 0 or sentences.lines[first].text[0] not in "|+=`~"
         if last < start or (bare and row_groups(sentences.lines, first, end)):
             continue
         above = start
@@ -392,22 +393,26 @@ def _code_units(
 ) -> Iterator[tuple[int, int]]:
     """Fenced blocks; and functions, classes, records by the indentation of their lines."""
     lines = sentences.lines
-    index = 0
-    while index < len(lines):
-        if lines[index].kind not in ("code", "fence"):
-            index += 1
-            continue
-        stop = index + 1
-        while stop < len(lines) and lines[stop].kind == "code":
-            stop += 1
-        if lines[index].kind == "fence" and stop < len(lines) and lines[stop].kind == "fence":
-            stop += 1
+    for index, stop in _code_blocks(lines):
         if stop - index < len(lines):
             heads.append(unit(index, stop - 1))
             yield heads[-1]
         for first, last in (*_nested(lines, index, stop), *_statements(lines, index, stop)):
             yield unit(first, last)
-        index = stop
+
+
+def _code_blocks(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Where each fenced or unmarked block of code begins and ends (exclusive)."""
+    stop = 0
+    for index, line in enumerate(lines):
+        if index < stop or line.kind not in ("code", "fence"):
+            continue
+        stop = index + 1
+        while stop < len(lines) and lines[stop].kind == "code":
+            stop += 1
+        if line.kind == "fence" and stop < len(lines) and lines[stop].kind == "fence":
+            stop += 1
+        yield index, stop
 
 
 def _nested(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[int, int]]:

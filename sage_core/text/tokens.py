@@ -8,10 +8,9 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sage_core._checks import check_folder, check_installed, likely_typo
+from sage_core._checks import check_installed, near_match
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.text.cache import LRUCache
 from sage_core.text.language import MIN_WORDS, is_english, sample
@@ -60,35 +59,27 @@ class TokenCounter(Protocol):
 
 
 def get_counter(name: str = "bert") -> TokenCounter:
-    """The counter of that name. Bundled vocabularies load on first use, tokenizers by name or folder now.
+    """The counter of that name, whose vocabulary loads on first use.
 
     Args:
         name: ``"bert"`` (the default: English tokens; text in another language counts as many as its
-            translation), ``"words"`` (split at white space), a tiktoken encoding (``"cl100k_base"``,
-            ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer. For characters there is
-            ``CallableCounter(len, "chars")``.
+            translation), ``"words"`` (split at white space), or a tiktoken encoding (``"cl100k_base"``,
+            ``"o200k_base"``). For characters there is ``CallableCounter(len, "chars")``.
 
     Raises:
-        InputError: If the name is empty, or nearly another.
+        InputError: For any other name.
         MissingExtraError: Where it needs tiktoken, which is not installed.
-        ModelError: Where there is no such tokenizer on this machine or the hub.
     """
-    if not name or not isinstance(name, str):
-        raise InputError(
-            "name a token counter: 'bert', 'words', 'cl100k_base', 'o200k_base' or a Hugging Face id"
-        )
-    if name in _BUNDLED:
+    if isinstance(name, str) and name in _BUNDLED:
         return _BUNDLED[name]()
     if name in _TIKTOKEN:
         check_installed(f"the token counter {name!r}", "tiktoken", "tiktoken")
         return TiktokenCounter(name)
-    check_folder("tokenizer", name)
     known = (*_BUNDLED, *_TIKTOKEN)
-    meant = likely_typo(name, known)
-    if meant is not None:
-        raise InputError(f"no token counter {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
-    _tokenizer(name)
-    return HuggingFaceCounter(name)
+    raise InputError(
+        f"no token counter {name!r}{near_match(str(name), known)}; there are {', '.join(known)}, and "
+        "TokenizerCounter(tokenizer) for one of Hugging Face"
+    )
 
 
 class _Counter(ABC):
@@ -183,21 +174,6 @@ class TiktokenCounter(_Counter):
         """Number of tokens of each text."""
         encode = _tiktoken(self.name).encode_ordinary
         return [len(encode(without_lone_surrogates(text))) for text in texts]
-
-
-class HuggingFaceCounter(_Counter):
-    """Tokens of a Hugging Face fast tokenizer. Text unknown to it counts by its length, as in ``bert``.
-
-    Args:
-        name: A folder with ``tokenizer.json``, that file itself, or an id on the hub (fetched on first use).
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text."""
-        return count_with(_tokenizer(self.name), texts)
 
 
 class TokenizerCounter(_Counter):
@@ -375,21 +351,3 @@ def _tiktoken(name: str) -> Any:
             f"the vocabulary of {name!r} could not be fetched ({error}); set TIKTOKEN_CACHE_DIR to a folder "
             'that holds it, or count with "bert"'
         ) from error
-
-
-@_loaded_once
-def _tokenizer(name: str) -> Any:
-    from tokenizers import Tokenizer
-
-    path = Path(name)
-    file = path / "tokenizer.json" if path.is_dir() else path
-    try:
-        tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
-    except Exception as error:  # the library raises bare Exception for every failure
-        raise ModelError(
-            f"no token counter {name!r}: not one of {', '.join((*_BUNDLED, *_TIKTOKEN[:2]))}, no folder with "
-            f"tokenizer.json, and the hub did not give it ({error})"
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

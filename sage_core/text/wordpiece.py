@@ -191,12 +191,13 @@ class WordPiece(dict[str, tuple[int, ...]]):
         return sum(self._surplus.get(word, 0) for word in words)
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        encoding = self._tokenizer.encode(word, add_special_tokens=False)
+        read = without_rules(word)
+        encoding = self._tokenizer.encode(read, add_special_tokens=False)
         ids = tuple(encoding.ids)
         tokens = len(ids)
         if self._unknown in ids:
             places = zip(ids, encoding.offsets, strict=True)
-            tokens += sum(unknown_tokens(word[a:b]) - 1 for i, (a, b) in places if i == self._unknown)
+            tokens += sum(unknown_tokens(read[a:b]) - 1 for i, (a, b) in places if i == self._unknown)
         if _STRIPPED.search(word):
             tokens = max(tokens, unknown_tokens(word))
         if tokens > len(ids):
@@ -206,6 +207,14 @@ class WordPiece(dict[str, tuple[int, ...]]):
 
     def __reduce__(self) -> tuple[type[WordPiece], tuple[Path]]:
         return WordPiece, (self._path,)
+
+
+_RUN = re.compile(r"([!-/:-@[-`{-~])\1{3,}")  # of ASCII signs, which other vocabularies join too
+
+
+def without_rules(text: str) -> str:
+    """The text, three signs in place of more: 300 dashes say as much, and would fill what a model reads."""
+    return _RUN.sub(r"\1\1\1", text)
 
 
 def _words(text: str) -> list[str]:

@@ -247,6 +247,25 @@ def test_a_table_of_up_to_twice_the_limit_is_whole_where_no_limit_is_set() -> No
     assert count(long) > 260 and max(map(count, chunks(long))) <= 130
 
 
+def test_a_fence_of_up_to_twice_the_limit_is_whole_where_no_limit_is_set() -> None:
+    lines = "\n\n".join(
+        f"abc{i}  ubuntu running since {i} hours nostalgic_{i} and port {i}" for i in range(9)
+    )
+    fence = f"```console\n$ docker ps -a\n\n{lines}\n```"
+    text = f"# Containers\n\nThis page says how to list containers.\n\nTo see them run:\n\n{fence}\n\nThe list ends here.\n"
+    assert 130 < get_counter().count(fence) <= 260
+    (whole,) = [c for c in chunks(text) if "docker" in c]
+    assert whole == f"To see them run:\n\n{fence}"
+    assert sum("abc" in c for c in chunks(text, max_tokens=130)) > 1
+
+
+def test_padding_of_a_table_is_no_text() -> None:
+    rows = "| `no` | Don't restart. |\n| `always` | Always restart the container if it stops. |"
+    table = f"| Flag | Description{' ' * 329} |\n| :--- | :{'-' * 340} |\n{rows}"
+    assert chunks(f"## Restart\n\nValues:\n\n{table}\n") == [f"## Restart\n\nValues:\n\n{table}"]
+    assert get_counter().count("-" * 340) == get_counter().count("---") == 3
+
+
 def test_a_long_table_is_cut_between_groups_of_rows() -> None:
     rows = [
         f"| {name if not i else ''} | paper no. {i} for the press | 2{i}.00 | 4{i}.00 |"
