@@ -22,8 +22,7 @@ from sage_core.passages import Node, joined, reading_order
 from sage_core.ranking import Links
 from sage_core.ranking.passages import PassageRanker
 from sage_core.text.outline import PATH_KEY, TITLE_KEY
-from sage_llamaindex._neighbors import places_of
-from sage_llamaindex._places import SOURCE_KEYS
+from sage_llamaindex._neighbors import SOURCE_KEYS, places_of
 from sage_llamaindex.node_parser import has_media
 
 NODE_KEY = "node_id"

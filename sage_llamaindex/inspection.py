@@ -13,7 +13,6 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.events.llm import LLMChatStartEvent, LLMCompletionStartEvent
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
@@ -27,16 +26,16 @@ from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.inspecting import Inspection, Passage, Record, Recorder
 from sage_core.selection import Selection
+from sage_core.text.outline import PATH_KEY, TITLE_KEY
 from sage_llamaindex._component import text_counter
+from sage_llamaindex._neighbors import SOURCE_KEYS
 from sage_llamaindex.postprocessor import Ranking
 
 _TAG = "sage_inspect"
 _SETTINGS = ("similarity_top_k", "top_n", "similarity_cutoff", "num_queries")
 
 
-def inspect(
-    retriever: Any, question: str, *, node_postprocessors: Sequence[BaseNodePostprocessor] = ()
-) -> Inspection:
+def inspect(retriever: Any, question: str) -> Inspection:
     """What a retriever or engine found, moved, cut and sent for a question.
 
     The steps are those that LlamaIndex's own instrumentation reports, so that any retriever will do.
@@ -52,24 +51,19 @@ def inspect(
     Args:
         retriever: A retriever, query engine or chat engine. It is called once.
         question: The question.
-        node_postprocessors: Applied to what a retriever returns, in order.
 
     Raises:
         InputError: For what is neither a retriever nor an engine.
     """
-    return drive(_inspected(retriever, question, node_postprocessors))
+    return drive(_inspected(retriever, question))
 
 
-async def ainspect(
-    retriever: Any, question: str, *, node_postprocessors: Sequence[BaseNodePostprocessor] = ()
-) -> Inspection:
+async def ainspect(retriever: Any, question: str) -> Inspection:
     """`inspect`, with the coroutines of retrievers, postprocessors and engines."""
-    return await adrive(_inspected(retriever, question, node_postprocessors))
+    return await adrive(_inspected(retriever, question))
 
 
-def _inspected(
-    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor]
-) -> Steps[Inspection]:
+def _inspected(subject: Any, question: str) -> Steps[Inspection]:
     if not isinstance(subject, BaseRetriever | BaseQueryEngine | BaseChatEngine):
         raise InputError(
             "inspect takes a retriever, a query engine or a chat engine, such as index.as_retriever(), not "
@@ -78,10 +72,7 @@ def _inspected(
     answer = None
     with _listening() as recorder:
         if isinstance(subject, BaseRetriever):
-            nodes = yield from Call(subject.retrieve, subject.aretrieve, question)
-            for one in postprocessors:
-                bundle = QueryBundle(question)
-                nodes = yield from Call(one.postprocess_nodes, one.apostprocess_nodes, nodes, bundle)
+            yield from Call(subject.retrieve, subject.aretrieve, question)
         elif isinstance(subject, BaseChatEngine):
             answer = str((yield from Call(subject.chat, subject.achat, question)))
         else:
@@ -235,10 +226,8 @@ def _passages(nodes: Sequence[NodeWithScore | BaseNode]) -> list[Passage]:
     for scored in nodes:
         node, score = (scored.node, scored.score) if isinstance(scored, NodeWithScore) else (scored, None)
         text, read = (node.get_content(metadata_mode=mode) for mode in (MetadataMode.NONE, MetadataMode.LLM))
-        metadata = node.metadata
-        sources = (metadata.get(key) for key in ("file_name", "source", "file_path", "url"))
-        source = next((str(s) for s in sources if s), "") or node.ref_doc_id or ""
-        titles = (str(metadata[key]) for key in ("title", "header_path") if metadata.get(key))
+        source = next((str(node.metadata[k]) for k in SOURCE_KEYS if node.metadata.get(k)), node.ref_doc_id)
+        titles = (str(node.metadata[key]) for key in (TITLE_KEY, PATH_KEY) if node.metadata.get(key))
         passages.append(
             Passage(
                 text,

@@ -7,6 +7,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -262,19 +263,31 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             spans = [Span(0, len(text))]
         if not spans:
             return []
-        offset, source = offset_of(node, text), source_of(node)
-        return [
-            chunk_node(
-                node,
-                span.of(text),
-                self.id_func(i, node),
-                source,
-                None if offset is None else span.shift(offset),
-                self.include_metadata,
-                _HIDDEN,
-            )
-            for i, span in enumerate(spans)
-        ]
+        offset = offset_of(node, text)
+        kind: type[BaseNode] = IndexNode if isinstance(node, IndexNode) else TextNode
+        if has_media(node):
+            kind = ImageNode if isinstance(node, ImageDocument | ImageNode) else Node
+        unread = [*node.excluded_embed_metadata_keys, *_PLACE_KEYS.intersection(node.metadata)]
+        unseen = [*node.excluded_llm_metadata_keys, *(key for key in _HIDDEN if key in node.metadata)]
+        # What the kind has of the node stays; all else is the chunk's own.
+        shared = {name: getattr(node, name) for name in kind.model_fields if hasattr(node, name)} | {
+            "embedding": None,
+            "relationships": {NodeRelationship.SOURCE: source_of(node)},
+            "excluded_embed_metadata_keys": list(dict.fromkeys(unread)),
+            "excluded_llm_metadata_keys": list(dict.fromkeys(unseen)),
+        }
+        chunks = []
+        for i, span in enumerate(spans):
+            own: dict[str, Any] = {"id_": self.id_func(i, node)}
+            own["metadata"] = copy.deepcopy(node.metadata) if self.include_metadata else {}
+            if kind is Node:
+                own["text_resource"] = MediaResource(text=span.of(text))
+            else:
+                place = None if offset is None else span.shift(offset)
+                own["text"] = span.of(text)
+                own |= {"start_char_idx": place and place.start, "end_char_idx": place and place.end}
+            chunks.append(kind(**shared | own))
+        return chunks
 
     def _limit(self, overhead: int, outline: Outline | None = None) -> int:
         """Most tokens of a chunk's text, where metadata takes ``overhead``, and the headings some more.
@@ -316,17 +329,14 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             if parts not in cache:
                 cache[parts] = fit_parts(parts, lambda some: count(SEPARATOR.join(some)) <= MAX_HEADER_TOKENS)
 
-            def fits(
-                some: Sequence[str],
-                chunk: BaseNode = chunk,
-                context: Context = context,
-                whole: Sequence[str] = parts,
-            ) -> bool:
-                self._write(chunk, outline, context, whole, some)
+            write = partial(self._write, chunk, outline, context, parts)
+
+            def fits(some: Sequence[str], chunk: BaseNode = chunk, write: Any = write) -> bool:
+                write(some)
                 # Templates may be anything, so what a model is given is counted as it is.
                 return count(chunk.get_content(metadata_mode=MetadataMode.EMBED)) <= self._ceiling
 
-            self._write(chunk, outline, context, parts, fit_parts(cache[parts], fits))
+            write(fit_parts(cache[parts], fits))
 
     def _write(
         self,
@@ -432,48 +442,6 @@ def offset_of(node: BaseNode, text: str) -> int | None:
     if start is None or end is None or end - start != len(text):
         return None
     return int(start)
-
-
-def chunk_node(
-    parent: BaseNode,
-    text: str,
-    node_id: str,
-    source: RelatedNodeInfo,
-    span: Span | None,
-    include_metadata: bool,
-    hidden: Sequence[str],
-) -> BaseNode:
-    """One chunk of ``parent``, of the kind that keeps what the parent carries.
-
-    Args:
-        parent: The node that was split.
-        text: The chunk's text.
-        node_id: Its id.
-        source: See `source_of`.
-        span: Where the chunk lies in the source, if known.
-        include_metadata: Whether the chunk gets a copy of the parent's metadata.
-        hidden: Metadata keys that the LLM is not shown.
-    """
-    kind: type[BaseNode] = IndexNode if isinstance(parent, IndexNode) else TextNode
-    if has_media(parent):
-        kind = ImageNode if isinstance(parent, ImageDocument | ImageNode) else Node
-    kept = {name: getattr(parent, name) for name in kind.model_fields if hasattr(parent, name)}
-    unread = [*parent.excluded_embed_metadata_keys, *_PLACE_KEYS.intersection(parent.metadata)]
-    unseen = [*parent.excluded_llm_metadata_keys, *(key for key in hidden if key in parent.metadata)]
-    place = {} if kind is Node else {"start_char_idx": span and span.start, "end_char_idx": span and span.end}
-    return kind(
-        **kept
-        | place
-        | {
-            "id_": node_id,
-            "embedding": None,
-            "relationships": {NodeRelationship.SOURCE: source},
-            "metadata": copy.deepcopy(parent.metadata) if include_metadata else {},
-            "excluded_embed_metadata_keys": list(dict.fromkeys(unread)),
-            "excluded_llm_metadata_keys": list(dict.fromkeys(unseen)),
-            **({"text_resource": MediaResource(text=text)} if kind is Node else {"text": text}),
-        }
-    )
 
 
 def link(nodes: Sequence[BaseNode]) -> None:

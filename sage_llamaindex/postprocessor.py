@@ -53,9 +53,8 @@ from sage_core.selection import (
     read_scores,
 )
 from sage_llamaindex._component import SageComponent, text_counter
-from sage_llamaindex._neighbors import neighbors_of, titled
+from sage_llamaindex._neighbors import neighbors_of, show_places, titled
 from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut, unnamed
-from sage_llamaindex._places import show_places
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)

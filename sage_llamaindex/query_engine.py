@@ -18,7 +18,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
-from llama_index.core.schema import QueryBundle, QueryType
+from llama_index.core.schema import QueryBundle
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index_instrumentation import get_dispatcher
@@ -323,18 +323,6 @@ class SageQueryEngine(RetrieverQueryEngine):
         modules: PromptMixinType = {"response_synthesizer": self._response_synthesizer}
         return modules if self._critic is None else modules | {"critic": self._critic}
 
-    def query(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
-        """Answer a question.
-
-        Raises:
-            InputError: For what is no question, or a blank one.
-        """
-        return super().query(checked_question(str_or_query_bundle))
-
-    async def aquery(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
-        """`query` as a coroutine."""
-        return await super().aquery(checked_question(str_or_query_bundle))
-
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query."""
@@ -346,6 +334,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         return await adrive(self._answering(query_bundle))
 
     def _answering(self, query_bundle: QueryBundle) -> Steps[RESPONSE_TYPE]:
+        checked_question(query_bundle)
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
             question = self._question(query_bundle, (yield from self._ranking(query_bundle)))

@@ -13,7 +13,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from llama_index.core.utils import print_text
 from llama_index.core.vector_stores.types import MetadataFilters
@@ -27,8 +27,7 @@ from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import SelectionConfig
 from sage_core.word_index.search import WordSearch
-from sage_llamaindex._neighbors import neighbors_of, titled
-from sage_llamaindex._places import show_places
+from sage_llamaindex._neighbors import neighbors_of, show_places, titled
 from sage_llamaindex._private import (
     callback_manager_of,
     embedding_model_of,
@@ -348,15 +347,14 @@ class SageRetriever(BaseRetriever):
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
 
 
-def checked_question(question: QueryType) -> QueryType:
-    """A question that can be looked for, or a clear error."""
-    if not isinstance(question, str | QueryBundle):
-        raise InputError(f"a question is a text or a QueryBundle, not {type(question).__name__}")
-    if isinstance(question, QueryBundle) and (question.embedding or question.image_path):
-        return question  # what is looked for need not be in words
-    if not (question if isinstance(question, str) else question.query_str).strip():
+def checked_question(question: QueryBundle) -> None:
+    """Refuse a blank question.
+
+    Raises:
+        InputError: If it is blank, and no picture or embedding stands for it.
+    """
+    if not (question.query_str.strip() or question.embedding or question.image_path):
         raise InputError("the question is blank")
-    return question
 
 
 def _hit(node: BaseNode, score: float | None = None) -> Hit[BaseNode]:

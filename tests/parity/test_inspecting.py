@@ -24,6 +24,7 @@ from llama_index.core.node_parser import (
     get_leaf_nodes,
 )
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
@@ -204,7 +205,9 @@ def test_what_grows_keeps_its_number_and_what_is_merged_is_new(over: Searched) -
     parser = SentenceWindowNodeParser.from_defaults(window_size=1)
     nodes = parser.get_nodes_from_documents([LlamaDocument(text=" ".join(TEXTS))])
     retriever = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()).as_retriever(similarity_top_k=2)
-    found = inspect(retriever, node_postprocessors=[MetadataReplacementPostProcessor("window")])
+    window = MetadataReplacementPostProcessor("window")
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[window])
+    found = inspect(engine)
     before, after = (step.passages[0] for step in found.steps)
     assert before.number == after.number == 1
     assert before.text in after.text and len(after.text) > len(before.text)

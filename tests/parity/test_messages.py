@@ -53,7 +53,7 @@ MISTAKES = [
     (lambda: Segmenter(counter="/no/such/tokenizer"), "/no/such/tokenizer"),
     (lambda: Segmenter(counter="no-such-counter"), "no-such-counter"),
     # Questions that are none
-    (lambda: SageQueryEngine.from_index(an_index(), llm=MockLLM()).query(5), "question"),
+    (lambda: SageQueryEngine.from_index(an_index(), llm=MockLLM()).query(" "), "question"),
     (lambda: Sage("/no/such/store").ask("  "), "question"),
     (lambda: Sage("/no/such/store").ask(5), "question"),
     # Arguments of another kind

@@ -35,7 +35,7 @@ from sage_langchain import (
 )
 from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageQueryEngine
 from sage_llamaindex import SageRetriever as NodeRetriever
-from sage_llamaindex._places import show_places
+from sage_llamaindex._neighbors import show_places
 from tests.fakes.langchain import ScriptedChat, graded
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
