@@ -27,20 +27,13 @@ Instance = Annotated[T, GetPydanticSchema(lambda source, _: core_schema.is_insta
 
 
 class CheckedModel(BaseModel):
-    """A model with errors in a line and a short form."""
+    """A model whose errors are an `InputError` in a line."""
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         try:
             super().__init__(*args, **fields)
         except ValidationError as error:
             raise refused(type(self).__name__, error.errors(), type(self).model_fields) from None
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Without the settings that are as by default."""
-        fields = type(self).model_fields
-        for name, value in super().__repr_args__():
-            if name not in fields or value != fields[name].get_default():
-                yield name, value
 
 
 def query_of(value: object) -> str:
@@ -123,15 +116,8 @@ def checked(documents: Any, inner: Runnable[Any, Any]) -> list[Document]:
     Raises:
         InputError: If it is no list of documents.
     """
-    name = inner.get_name()
-    if not isinstance(documents, list | tuple):
-        raise InputError(
-            f"base_retriever {name} returned {type(documents).__name__}, not a list of Documents"
-        )
-    for document in documents:
-        if not isinstance(document, Document):
-            raise InputError(
-                f"base_retriever {name} returned a list with {type(document).__name__} in it: return "
-                "Documents, Document(page_content=...)"
-            )
-    return list(documents)
+    if isinstance(documents, list | tuple) and all(isinstance(d, Document) for d in documents):
+        return list(documents)
+    held = documents if isinstance(documents, list | tuple) else [documents]
+    wrong = next(type(d).__name__ for d in held if not isinstance(d, Document))
+    raise InputError(f"base_retriever {inner.get_name()} gave {wrong}, not a list of Documents")

@@ -11,7 +11,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackMa
 from langchain_core.documents import Document
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.prompts import BasePromptTemplate
-from langchain_core.retrievers import RetrieverLike
+from langchain_core.retrievers import BaseRetriever, RetrieverLike
 from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
@@ -133,6 +133,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @field_validator("llm", "critic", mode="before")
     @classmethod
     def _coerce(cls, value: Any) -> Any:
+        if isinstance(value, BaseRetriever | VectorStore):
+            raise InputError(f"a model is no {type(value).__name__}: create_sage_chain(llm, retriever)")
         return coerce_to_runnable(value) if callable(value) and not isinstance(value, Runnable) else value
 
     @field_validator("retriever", mode="before")

@@ -111,7 +111,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         "documents and question share decides which way they count.",
     )
     selection: Instance[SelectionConfig] = Field(
-        default_factory=SelectionConfig, repr=False, description="How many to keep: a `SelectionConfig`."
+        default_factory=SelectionConfig, description="How many to keep: a `SelectionConfig`."
     )
     max_context_tokens: int | None = Field(
         default=None,
@@ -328,13 +328,6 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             if i in different
         ]
         return Ranked(copies, scale, limits)
-
-    def __repr_args__(self) -> Any:
-        yield from super().__repr_args__()
-        settings = self.selection.keywords.items()
-        yield from ((name, value) for name, value in settings if value not in (None, "auto"))
-        if self.reranker != HYBRID:
-            yield "reranker", None if self._scorer is None else self._scorer.name
 
 
 def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:

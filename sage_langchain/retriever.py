@@ -68,9 +68,9 @@ class SageRetriever(CheckedModel, BaseRetriever):
         "(such as `create_history_aware_retriever` makes) is given the whole mapping where "
         "there is one, the others the question. Documents are always ranked for the question.",
     )
-    base_compressor: BaseDocumentCompressor = Field(
+    base_compressor: SageCompressor = Field(
         default_factory=SageCompressor,
-        description="What reranks and selects: a `SageCompressor`, or any LangChain compressor.",
+        description="What reranks and selects. A LangChain compressor that writes scores is put into one.",
     )
     search_kwargs: dict[str, Any] = Field(
         default_factory=dict,
@@ -124,15 +124,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
             words: ``"auto"``: keyword search if there is a way. ``"off"``: vector search alone. Or the
                 documents to search by keyword, for a store that does not give them back.
             words_path: A file that keeps the keyword index; None for memory.
-
-        Raises:
-            InputError: For what is no vector store.
         """
-        if not isinstance(vectorstore, VectorStore):
-            raise InputError(
-                f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
-                "there is SageRetriever(base_retriever=retriever)"
-            )
         return cls(
             base_retriever=CandidateSearch(
                 vectorstore=vectorstore,
@@ -156,6 +148,12 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if isinstance(value, VectorStore):
             raise InputError("for a vector store use SageRetriever.from_vectorstore(store)")
         return as_runnable(value)
+
+    @field_validator("base_compressor", mode="before")
+    @classmethod
+    def _adopt(cls, value: Any) -> Any:
+        theirs = isinstance(value, BaseDocumentCompressor) and not isinstance(value, SageCompressor)
+        return SageCompressor(reranker=value) if theirs else value
 
     @property
     def words_from(self) -> str:
@@ -283,8 +281,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if not documents:
             return []
         compressor = self.base_compressor
-        if not isinstance(compressor, SageCompressor):
-            return list((yield from _run(_foreign(compressor, query, exact), documents, config)))
         ranked: Ranked = yield from _run(self._rank_step(compressor, query), documents, config)
         if isinstance(inner, Mapping):
             # Searched with a question rewritten from the history, they may share nothing with this one.
@@ -337,22 +333,6 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
 def _run(step: Runnable[Any, Any], given: Any, config: RunnableConfig) -> Call[Any]:
     return Call(step.invoke, step.ainvoke, given, config)
-
-
-def _foreign(
-    compressor: BaseDocumentCompressor, query: str, exact: int | None
-) -> RunnableLambda[Any, list[Document]]:
-    """Somebody else's compressor as one step; its result is cut where an exact number was asked for."""
-
-    def run(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        ranked = compressor.compress_documents(documents, query, config.get("callbacks"))
-        return [*ranked][:exact]
-
-    async def arun(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        ranked = await compressor.acompress_documents(documents, query, config.get("callbacks"))
-        return [*ranked][:exact]
-
-    return RunnableLambda(run, arun, name=type(compressor).__name__)
 
 
 def _with_whole(kwargs: dict[str, Any], whole: object) -> dict[str, Any]:

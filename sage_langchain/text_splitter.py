@@ -155,8 +155,8 @@ class SageTextSplitter(TextSplitter):
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
-        checked = [_checked_document(document) for document in documents]
-        return self.create_documents([d.page_content for d in checked], [d.metadata for d in checked])
+        some = list(documents)
+        return self.create_documents([d.page_content for d in some], [d.metadata for d in some])
 
     def _chunks(self, text: str, metadata: dict[Any, Any], spans: list[Span]) -> Iterator[Document]:
         outline = Outline(text, metadata)
@@ -170,12 +170,6 @@ class SageTextSplitter(TextSplitter):
             if outline and (context.path or outline.found_path):
                 own[PATH_KEY] = join_path(context.path, outline.separator)
             yield Document(page_content=span.of(text), metadata=own)
-
-
-def _checked_document(document: Document) -> Document:
-    if isinstance(document, str):
-        raise InputError("documents are Document objects, not texts: for texts use create_documents([text])")
-    return document
 
 
 def _checked_text(text: str) -> str:

@@ -221,7 +221,7 @@ async def test_async_awaits_rerankers_that_can_be_awaited():
 
 def test_repr_is_short_and_shows_no_objects():
     text = repr(SageCompressor(reranker=WordReranker()))
-    assert "words" in text and "object at" not in text and len(text) < 300
+    assert "object at" not in text and len(text) < 300
 
 
 def test_is_a_langchain_compressor_in_a_pipeline():

@@ -98,7 +98,7 @@ async def test_other_runnables_are_given_the_whole_mapping(wrap):
     assert seen == [HISTORY, HISTORY, "and at night?"]
 
 
-@pytest.mark.parametrize(("gives", "named"), [(None, "NoneType"), (["text"], "str in it")])
+@pytest.mark.parametrize(("gives", "named"), [(None, "NoneType"), (["text"], "str")])
 def test_a_function_that_gives_no_documents_is_named(gives, named):
     with pytest.raises(InputError, match=f"base_retriever.*{named}"):
         sage(lambda question: gives).invoke("bees")
