@@ -78,10 +78,17 @@ class Cut:
     parts: tuple[Part, ...]
 
 
-def to_cut(nodes: Sequence[NodeWithScore], links: Sequence[Links]) -> list[Node]:
-    """The nodes as the core cuts them."""
+def cut_nodes(
+    ranker: PassageRanker,
+    question: str,
+    nodes: Sequence[NodeWithScore],
+    links: Sequence[Links],
+    priors: Sequence[float | None],
+) -> Cut:
+    """The passages that are worth ranking."""
     plain = [n.node for n in nodes]
-    return [
+    places = places_of(plain)
+    cores = [
         Node(
             node.get_content(metadata_mode=MetadataMode.NONE),
             {k: v for k, v in node.metadata.items() if k not in _LONGER},
@@ -90,26 +97,13 @@ def to_cut(nodes: Sequence[NodeWithScore], links: Sequence[Links]) -> list[Node]
             node.ref_doc_id,
             not isinstance(node, TextNode) or isinstance(node, ImageNode | IndexNode) or has_media(node),
         )
-        for node, place, link in zip(plain, places_of(plain), links, strict=True)
+        for node, place, link in zip(plain, places, links, strict=True)
     ]
-
-
-def cut_nodes(
-    ranker: PassageRanker,
-    question: str,
-    nodes: Sequence[NodeWithScore],
-    cores: Sequence[Node],
-    priors: Sequence[float | None],
-) -> Cut:
-    """The passages that are worth ranking."""
     ranked = ranker.rank(question, cores, priors)
-    starts = [None if core.place is None else core.place.start for core in cores]
-    parts = tuple(Part(nodes[p.node].node, p.start, p.end, p.path, starts[p.node]) for p in ranked.passages)
-    made = [
-        NodeWithScore(node=part.made(), score=score)
-        for part, score in zip(parts, ranked.probabilities, strict=True)
-    ]
-    return Cut(made, ranked.links, parts)
+    starts = [None if place is None else place.start for place in places]
+    parts = tuple(Part(plain[p.node], p.start, p.end, p.path, starts[p.node]) for p in ranked.passages)
+    scored = zip(parts, ranked.probabilities, strict=True)
+    return Cut([NodeWithScore(node=part.made(), score=score) for part, score in scored], ranked.links, parts)
 
 
 def join(nodes: Sequence[NodeWithScore], parts: Sequence[Part]) -> list[NodeWithScore]:

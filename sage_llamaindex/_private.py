@@ -11,7 +11,6 @@ from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -26,11 +25,6 @@ _WITHOUT_EMBEDDING = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPA
 def index_of(retriever: VectorIndexRetriever) -> BaseIndex[Any]:
     """The index that it searches."""
     return retriever._index
-
-
-def vector_store_of(retriever: VectorIndexRetriever) -> Any:
-    """The store that it searches."""
-    return retriever._vector_store
 
 
 def embedding_model_of(retriever: BaseRetriever) -> BaseEmbedding | None:
@@ -71,11 +65,6 @@ def searching_words(
     made._vector_store_query_mode, made._sparse_top_k = mode, n
     made.similarity_top_k = n
     return made
-
-
-def callback_manager_of(index: BaseIndex[Any]) -> CallbackManager:
-    """The callback manager of an index."""
-    return index._callback_manager
 
 
 def llm_of(part: Any) -> Any:

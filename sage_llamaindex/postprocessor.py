@@ -54,7 +54,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent, text_counter
 from sage_llamaindex._neighbors import neighbors_of, show_places, titled
-from sage_llamaindex._passages import Cut, Part, cut_nodes, join, to_cut, unnamed
+from sage_llamaindex._passages import Cut, Part, cut_nodes, join, unnamed
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -277,9 +277,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return None
         scores = score_candidates(self._ranker.reranker, question, texts, known, headed=headed)
         links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
-        cores = to_cut(nodes, links)
         priors = vouched(question, scores, "probability", links, about)
-        return cut_nodes(self._ranker, question, nodes, cores, priors)
+        return cut_nodes(self._ranker, question, nodes, links, priors)
 
     @dispatcher.span
     def rerank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:

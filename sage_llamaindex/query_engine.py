@@ -30,7 +30,7 @@ from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
-from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
+from sage_llamaindex._private import llm_of, parts_of
 from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Critic, Parts, SageQuestion
 from sage_llamaindex._streams import text_of_response
 from sage_llamaindex.grounded import source_passages
@@ -252,7 +252,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             # A postprocessor among the arguments may select.
             select=selection is not None or max_context_tokens is not None,
         )
-        chosen = resolve_llm(llm, callback_manager=callback_manager_of(index)) if llm else Settings.llm
+        chosen = resolve_llm(llm, callback_manager=retriever.callback_manager) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **arguments)
 
     @classmethod

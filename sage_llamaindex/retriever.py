@@ -29,14 +29,12 @@ from sage_core.selection import SelectionConfig
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, show_places, titled
 from sage_llamaindex._private import (
-    callback_manager_of,
     embedding_model_of,
     follow_new_nodes,
     index_of,
     limits_of,
     searching_words,
     undiversified,
-    vector_store_of,
 )
 from sage_llamaindex._words import GivenNodes, entry, nearness, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor, postprocessed
@@ -137,7 +135,7 @@ class SageRetriever(BaseRetriever):
             self._words = WordSearch(source, entry, words_path)
         elif isinstance(retriever, VectorIndexRetriever):
             # Only where the nodes cannot be read: an index of our own can be filtered and named.
-            mode = sparse_mode(vector_store_of(retriever))
+            mode = sparse_mode(self._index.vector_store)
             self._sparse = None if mode is None else searching_words(retriever, mode, words_of(candidates))
         logger.info("words are searched in: %s", self.words_from)
 
@@ -192,7 +190,7 @@ class SageRetriever(BaseRetriever):
             words=words,
             words_path=words_path,
             select=select,
-            callback_manager=callback_manager_of(index),
+            callback_manager=retriever.callback_manager,
         )
 
     @property

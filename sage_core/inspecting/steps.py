@@ -121,6 +121,24 @@ class Inspection(Displayable):
         """Where the last cut fell and why; empty if no step said so."""
         return next((step.reason for step in reversed(self.steps) if step.reason), "")
 
+    def way(self, text: str) -> str:
+        """How a piece of text went through the steps: its rank in each, and where and why it was lost.
+
+        Examples:
+            >>> found = Step("Search", (Passage("Bees fly."), Passage("It leaves at seven.")))
+            >>> cut = Step("Cut", (Passage("Bees fly."),), reason="rank 2 falls to 0.1")
+            >>> Inspection("When?", "Cut", (found, cut), cut.passages).way("at seven")
+            'rank 2 of 2 in Search; not in Cut: rank 2 falls to 0.1'
+        """
+        wanted = " ".join(text.split())
+        stations = []
+        for step in self.steps:
+            ranks = [i for i, p in enumerate(step.passages, 1) if wanted in " ".join(p.text.split())]
+            reason = f": {step.reason}" if step.reason else ""
+            place = f"rank {ranks[0]} of {len(step.passages)} in " if ranks else "not in "
+            stations.append(place + step.name + ("" if ranks else reason))
+        return one_line("; ".join(stations))
+
     @property
     def text(self) -> str:
         """All of it as plain text for a terminal."""

@@ -33,7 +33,6 @@ def test_of_a_retriever() -> None:
     made = index()
     retriever = VectorIndexRetriever(made, filters=FILTERS, node_ids=["1"], doc_ids=["d"])
     assert _private.index_of(retriever) is made
-    assert _private.vector_store_of(retriever) is made.vector_store
     assert _private.limits_of(retriever) == {"filters": FILTERS, "node_ids": ["1"], "doc_ids": ["d"]}
     assert _private.limits_of(FixedRetriever()) == {}
     assert _private.embedding_model_of(retriever) is made._embed_model
@@ -69,7 +68,6 @@ def test_of_an_engine_and_its_parts() -> None:
     assert _private.index_of(retriever) is made and postprocessors == []
     assert _private.llm_of(synthesizer) is llm
     assert _private.llm_of(object()) is None
-    assert _private.callback_manager_of(made) is made._callback_manager
 
 
 @pytest.mark.parametrize("package", [sage_llamaindex, sage_langchain])

@@ -169,6 +169,11 @@ def test_the_steps_and_what_is_sent(name: str, over: Searched) -> None:
     if last is not first:
         assert f"{len({*last.incoming})} in, {sent} out" in last.title
         assert {*last.dropped} == {*last.incoming} - {p.number for p in last.passages}
+    way = found.way(EVIDENCE).split("; ")
+    assert len(way) == len(found.steps) and way[-1].endswith(f"of {sent} in {last.name}")
+    lost = next((p.text for p in first.passages if p.number in last.dropped), None)
+    if lost is not None and not any(lost in p.text for p in last.passages):
+        assert found.way(lost).split("; ")[-1].startswith(f"not in {last.name}")
     if "ours" in name or name == "compression":
         assert "rank 2 falls to" in found.reason == last.reason and last.scale == "probability"
         assert "cut: rank 2 falls to" in found.text
