@@ -234,7 +234,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if scorer is None:
             return self._scored(nodes, reading.scores, reading.scale)
         bundle = _query_of(query_bundle)
-        by_order = all(score is None for score in reading.scores)
+        by_order = all(n.score is None for n in nodes)
         # A fused or sorted list without scores still has an order, which says much.
         known = scores_or_order(
             reading.scores if self._searched else asked_or_not(reading.scores),

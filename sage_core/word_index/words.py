@@ -162,9 +162,8 @@ class WordIndex(NameTables):
         Returns:
             How many chunks were read.
         """
-        with self._lock:
-            self._own()
-            own = dict(self._connection.execute("SELECT id, version FROM entries"))
+        with self._reading() as connection:
+            own = dict(connection.execute("SELECT id, version FROM entries"))
             if gone := [key for key, version in own.items() if versions.get(key) != version]:
                 own = self._without(gone)
             new = [key for key in versions if key not in own]
@@ -229,9 +228,8 @@ class WordIndex(NameTables):
             n: Most chunks.
             allowed: Which of some ids may be returned, as by a filter on metadata; None for all.
         """
-        with self._lock:
-            self._own()
-            ids = self._ids(rows_with_terms(self._connection, index_terms(question), len(self)))
+        with self._reading() as connection:
+            ids = self._ids(rows_with_terms(connection, index_terms(question), len(self)))
             results: list[str] = []
             while len(results) < n and (some := list(islice(ids, _FILTERED))):
                 passing = some if allowed is None else allowed(some)
@@ -241,7 +239,8 @@ class WordIndex(NameTables):
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            self._own()
+            if self._process != os.getpid():  # a connection must not be used by a forked process
+                self.__init__(self.path)  # type: ignore[misc]
             yield self._connection
 
     def _count_chunks(self, connection: sqlite3.Connection) -> int:
@@ -262,11 +261,6 @@ class WordIndex(NameTables):
         for row in rows:
             found = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,))
             yield from (key for (key,) in found)
-
-    def _own(self) -> None:
-        """A connection must not be used by a forked process."""
-        if self._process != os.getpid():
-            self.__init__(self.path)  # type: ignore[misc]
 
 
 def insert_words(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -241,6 +242,16 @@ def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
         assert len(pieces) > 10
         found.append(next(score for text, score in pieces if answer in text))
     assert found == pytest.approx(found[:1] * 3, rel=0.05)
+
+
+@pytest.mark.parametrize("ranked", ["ranked_nodes", "ranked_documents"])
+def test_the_order_of_dates_is_mostly_no_ranking(ranked: str) -> None:
+    """By chance one of some such orders looks like a search's."""
+    answer, scores = "The boat departs at nine at the weekend, and comes back in the evening at ten.", []
+    for seed in range(5):
+        by_date = [*random.Random(seed).sample(MANY[1:], 30), answer]
+        scores.append(globals()[ranked]([(text, None) for text in by_date], QUESTION)[answer])
+    assert sorted(scores)[2] > 0.5, "last of 31"
 
 
 def ranked_nodes(found: list[tuple[str, float | None]], question: str) -> dict[str, Any]:

@@ -56,6 +56,16 @@ def test_one_score_out_of_step_does_not_turn_the_list_around():
     assert ranked(read.scores, list(range(6)))[0] == 0
 
 
+def test_an_order_without_scores_counts_if_the_evidence_follows_it():
+    falling = [1 - i / 40 for i in range(40)]
+    nothing: list[float | None] = [None] * 40
+    assert standing(nothing, lambda some: [falling[i] for i in some]).scores == nothing
+    two_lists = falling[1::2] + falling[::2]
+    assert standing(nothing, lambda some: [two_lists[i] for i in some]).scores == nothing, "it falls, mostly"
+    assert standing(nothing, lambda some: [two_lists[-i] for i in some]).scores == [0.0] * 40
+    assert standing(nothing, lambda some: [1.0] * len(some)).scores == nothing, "nobody can tell"
+
+
 def test_without_agreement_nobody_stands_out():
     read = standing([0.3, 0.9, 0.2, 0.8], lambda some: [1.0] * len(some))
     assert read.overruled and len(set(read.scores)) == 1
