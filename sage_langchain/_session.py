@@ -43,6 +43,7 @@ from sage_core.feedback.drivers import (
     adrive,
     drive,
 )
+from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.prompting import phrases_for
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.reasoning import AnswerStream
@@ -58,7 +59,6 @@ from sage_langchain._messages import answer_of, is_structured, text_of, to_langc
 from sage_langchain._passages import NODE_KEY, join
 from sage_langchain._runnables import checked, inner_input
 from sage_langchain.compressor import SCORE_KEY, Ranked, SageCompressor
-from sage_langchain.critic import Critic
 from sage_langchain.retriever import ALL_CANDIDATES
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
@@ -94,7 +94,6 @@ class Session(Question[Document]):
         # Empty until the retriever has answered, inside the chain's own run.
         super().__init__(inputs["input"], parts.loop, ())
         self.parts = parts
-        self.critic = Critic(parts.critic or parts.llm, COUNTER)
         self.inputs = inputs
         self.run_config = config
         self.texts: list[str] = []
@@ -193,11 +192,12 @@ class Session(Question[Document]):
 
     def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         # Made outside the run, which so shows the call of the model alone.
-        prompt = self._critic_prompt(selection, answer)
+        prompt, critic = self._critic_prompt(selection, answer), self.parts.critic or self.parts.llm
 
         def grading(config: RunnableConfig) -> Steps[tuple[Verdict, TokenUsage]]:
-            verdict, usage = yield from self.critic.grading(prompt, config)
-            return (yield from self.reviewed(verdict, selection, answer)), usage
+            output = yield from Call(critic.invoke, critic.ainvoke, prompt, config)
+            usage = yield from Compute(usage_of, output, prompt, COUNTER)
+            return (yield from self.reviewed(parse_verdict(text_of(output)), selection, answer)), usage
 
         graded = yield from self._recorded(
             "sage_critic",

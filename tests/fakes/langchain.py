@@ -110,13 +110,6 @@ def graded(score: int, adjust: int = 0) -> str:
     return f'{{"reason": "as asked", "score": {score}, "passage": 1, "adjust": {adjust}}}'
 
 
-def graded_call(score: Any, adjust: Any = 0, **usage: int) -> AIMessage:
-    """A critic's reply as a tool call."""
-    args = {"reason": "as asked", "passage": 1, "score": score, "adjust": adjust}
-    call = {"name": "verdict", "args": args, "id": "1", "type": "tool_call"}
-    return AIMessage(content="", tool_calls=[call], usage_metadata=tokens(**usage) if usage else None)
-
-
 def tokens(read: int, written: int) -> Any:
     """Usage as LangChain reports it."""
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}

@@ -29,7 +29,6 @@ from tests.fakes.langchain import (
     WordEmbeddings,
     WordReranker,
     graded,
-    graded_call,
     tokens,
 )
 
@@ -98,7 +97,7 @@ async def test_no_tokens_are_counted_on_the_event_loop(monkeypatch):
     await chain(*TWO_ROUNDS).ainvoke("bees?")
     async for _ in chain("all of it", graded(4, 1), max_rounds=1).astream("bees?"):
         pass
-    await chain("one", graded_call(9), model=ToolChat).ainvoke("bees?")
+    await chain("one", graded(9)).ainvoke("bees?")
     assert len(counter.threads) >= 8 and threading.get_ident() not in counter.threads
 
 
@@ -142,29 +141,23 @@ async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
 # The critic
 
 
-BROKEN = {"name": "verdict", "args": '{"score": 9', "id": "1", "error": None, "type": "invalid_tool_call"}
-NO_TOOLS, GONE = RuntimeError("no tools here"), RuntimeError("server gone")
+GONE = RuntimeError("server gone")
 
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize(
-    ("replies", "settings", "score"),
+    ("replies", "score"),
     [
-        ([graded_call(9, 0)], {}, 9),
-        (["I would say: Score: 9/10, adjust: 0"], {}, 9),  # no call, but it can be read
-        ([AIMessage("Score: 9", invalid_tool_calls=[BROKEN])], {}, 9),
-        ([NO_TOOLS, graded(9)], {}, 9),  # asked again in plain text
-        ([graded(9)], {}, 9),
-        (["Splendid!"], {}, None),
-        ([""], {}, None),
-        ([graded_call("excellent", "more")], {}, None),
-        ([graded_call(42)], {}, None),
-        ([NO_TOOLS, GONE], {}, None),
-        ([GONE], {"model": ScriptedChat}, None),
+        (["I would say: Score: 9/10, adjust: 0"], 9),
+        ([graded(9)], 9),
+        (["Splendid!"], None),
+        ([""], None),
+        ([graded(42)], None),
+        ([GONE], None),
     ],
 )
-async def test_what_a_critic_replies(replies, settings, score, awaited):
-    c = chain("the answer", *replies, **{"model": ToolChat, "veto": "off", **settings})
+async def test_what_a_critic_replies(replies, score, awaited):
+    c = chain("the answer", *replies, veto="off")
     out = await c.ainvoke("bees?") if awaited else c.invoke("bees?")
     trace = out["sage"]
     assert (out["answer"], trace["score"]) == ("the answer", score)
@@ -174,12 +167,6 @@ async def test_what_a_critic_replies(replies, settings, score, awaited):
     else:
         assert trace["usage"]["judge"]["calls"] == len(replies)
         assert trace["rounds"][0]["verdict"]["parsed"] is (score is not None)
-
-
-def test_critic_by_structured_output():
-    c = chain("one", graded_call(5, 1), "two", graded_call(9), model=ToolChat)
-    assert c.invoke("bees?")["answer"] == "two"
-    assert c.llm.bound["tools"][0]["title"] == "verdict"
 
 
 # Failures
@@ -242,11 +229,11 @@ def test_somebody_else_s_compressor_ranks_first():
 def test_usage_is_summed_by_role_from_what_the_models_report():
     replies = [
         AIMessage(content="one", usage_metadata=tokens(100, 10)),
-        graded_call(5, 1, read=200, written=20),
+        AIMessage(content=graded(5, 1), usage_metadata=tokens(200, 20)),
         AIMessage(content="two", usage_metadata=tokens(300, 30)),
-        graded_call(9, 0, read=400, written=40),
+        AIMessage(content=graded(9), usage_metadata=tokens(400, 40)),
     ]
-    usage = chain(*replies, model=ToolChat).invoke("bees?")["sage"]["usage"]
+    usage = chain(*replies).invoke("bees?")["sage"]["usage"]
     assert usage["generate"] == {"prompt": 400, "completion": 40, "calls": 2, "estimated": False}
     assert usage["judge"] == {"prompt": 600, "completion": 60, "calls": 2, "estimated": False}
     assert usage["total"] == {"prompt": 1000, "completion": 100, "calls": 4, "estimated": False}
@@ -397,3 +384,12 @@ def test_as_tool():
 
 def test_repr_shows_settings_only():
     assert repr(chain(max_rounds=2)) == "SageChain()"
+
+
+async def test_the_configured_model_answers_and_grades():
+    a, b = ScriptedChat(replies=[]), ScriptedChat(replies=["from b", graded(9)] * 2)
+    either = a.configurable_alternatives(ConfigurableField(id="llm"), default_key="a", b=b)
+    made, config = create_sage_chain(either, retriever()), {"configurable": {"llm": "b"}}
+    for out in (made.invoke("bees?", config), await made.ainvoke("bees?", config)):
+        assert (out["answer"], out["sage"]["score"]) == ("from b", 9)
+    assert (len(a.seen), len(b.seen)) == (0, 4)
