@@ -393,3 +393,14 @@ async def test_the_configured_model_answers_and_grades():
     for out in (made.invoke("bees?", config), await made.ainvoke("bees?", config)):
         assert (out["answer"], out["sage"]["score"]) == ("from b", 9)
     assert (len(a.seen), len(b.seen)) == (0, 4)
+
+
+def test_a_selection_of_the_loop_goes_before_the_retriever_s():
+    def sent(**settings: Any) -> int:
+        made = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), retriever(), **settings)
+        return len(made.invoke("bees?")["context"])
+
+    five = SelectionConfig(rule="auto", min_k=5, max_k=5)
+    assert sent() == 3
+    assert sent(loop=FeedbackConfig(policy="paper", selection=five)) == sent(selection=five) == 5
+    assert sent(loop=FeedbackConfig(policy="paper", selection=SelectionConfig(max_k=1, min_k=1))) == 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.selection import SelectionConfig
@@ -158,3 +159,13 @@ def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(store_type
     assert len({d.metadata["score"] for d in found}) == len(TEXTS)
     scores = [d.metadata["score"] for d in found]
     assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
+
+
+def test_arguments_of_the_search_are_configured_at_a_call():
+    made = SageRetriever.from_vectorstore(memory(), search_kwargs={"k": 2}).configurable_fields(
+        search_kwargs=ConfigurableField(id="search")
+    )
+    assert len(made.invoke("bees")) == 2
+    only = {"filter": lambda document: document.metadata["i"] == 3}
+    found = made.invoke("bees", {"configurable": {"search": only}})
+    assert [d.metadata["i"] for d in found] == [3]
