@@ -8,7 +8,6 @@ import math
 import numbers
 import operator
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -150,32 +149,6 @@ def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[s
                 f"{name} of {owner} should be {' or '.join(dict.fromkeys(expected))}, not {value!r:.80}"
             )
     return InputError("; ".join(dict.fromkeys(said)))
-
-
-def likely_typo(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None for a path, a name with its owner, or one far off.
-
-    Names of models differ by their numbers: ``all-MiniLM-L12-v2`` is no typo of ``all-MiniLM-L6-v2``.
-    """
-    if name in (known := list(known)) or "/" in name or os.sep in name or Path(name).exists():
-        return None
-    folded = {other.casefold(): other for other in known}
-    folded_name = name.casefold()
-    near = difflib.get_close_matches(folded_name, folded, n=1, cutoff=0.8)
-    if near and (_numbers(near[0]) == _numbers(folded_name) or not _numbers(folded_name)):
-        return folded[near[0]]
-    begun = [
-        other for other in folded if other.startswith(folded_name) and len(folded_name) >= _LEAST_BEGINNING
-    ]
-    return folded[begun[0]] if begun else None
-
-
-# "all-MiniLM" says enough to be understood, "all" does not.
-_LEAST_BEGINNING = 5
-
-
-def _numbers(name: str) -> list[str]:
-    return re.findall(r"\d+", name)
 
 
 def check_installed(what: str, extra: str, *modules: str) -> None:

@@ -13,14 +13,11 @@ from typing import Any
 from sage_app.calibrate.cut import RankedQuestion
 from sage_app.documents.reader import Document
 from sage_app.pipeline.results import Retrieval
-from sage_core._checks import likely_typo
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 
 MOST_PLACES = 10
 """A quotation that stands in more places is too short to say which one is meant."""
-
-_KEYS = ("question", "quote", "quotes", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +63,6 @@ def _question(line: str, where: str) -> QuotedQuestion:
         raise InputError(f"{where}: not valid JSON ({error}); each line holds one object") from error
     if not isinstance(data, dict):
         raise InputError(f"{where}: one JSON object a line, not {line.strip()[:60]}")
-    for key in data:
-        # Other fields are the user's own; one that is nearly ours, in its place, is misspelled.
-        if (meant := likely_typo(key, _KEYS)) and meant not in data:
-            raise InputError(f"{where}: there is no field {key!r}; did you mean {meant!r}?")
     text = data.get("question")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where}: 'question' must be a text that is not blank")

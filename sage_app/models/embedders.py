@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_app.models.served import OpenAIEmbedder
-from sage_core._checks import likely_typo
 from sage_core.embedding.local import LocalEmbedder
 from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER, MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder, unit_rows
@@ -45,7 +44,7 @@ def named_embedder(
             sentence-transformers loads the original from the hub.
 
     Raises:
-        InputError: For a blank name, or one that is nearly another.
+        InputError: For a blank name, or one of a hosted model.
     """
     if not isinstance(name, str) or not name.strip() or name.strip() == OPENAI:
         raise InputError(
@@ -55,10 +54,8 @@ def named_embedder(
     kind, colon, model = name.partition(":")
     hosted = name.rpartition("/")[2] in _HOSTED
     # No name on the hub has a colon; on Windows a path may have one, after a letter.
-    meant = likely_typo(name, (DEFAULT_EMBEDDER,))
     if hosted or (colon and len(kind) > 1 and f"{kind}:" != OPENAI and not Path(name).exists()):
         meant = f"{OPENAI}{model or name.rpartition('/')[2]}"
-    if meant is not None:
         raise InputError(
             f"no embedding model {name!r}: did you mean {meant!r}? There are {DEFAULT_EMBEDDER!r}, any name "
             f"or folder of sentence-transformers, and '{OPENAI}MODEL'"

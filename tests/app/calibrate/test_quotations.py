@@ -64,7 +64,7 @@ def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
         QuotedQuestion("When?", ("Now",)),
     ]
     for line, message in (
-        ('{"question": "Why?", "qoute": "x"}', "did you mean 'quote'?"),
+        ('{"question": "Why?", "qoute": "x"}', "'quote' must be"),
         ('{"question": "Why?"}', "'quote' must be what answers"),
         ('{"question": " ", "quote": "x"}', "not blank"),
         ('{"question": "Why?", "quote": ""}', "'quote' must be what answers"),

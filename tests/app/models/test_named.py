@@ -25,9 +25,6 @@ def test_names():
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("all-MinLM-L6-v2", "all-MiniLM-L6-v2"),
-        ("all-minilm-l6-v2", "all-MiniLM-L6-v2"),
-        ("all-MiniLM", "all-MiniLM-L6-v2"),
         ("openia:text-embedding-3-small", "openai:text-embedding-3-small"),
         ("text-embedding-3-large", "openai:text-embedding-3-large"),
         ("openai/text-embedding-3-small", "openai:text-embedding-3-small"),
