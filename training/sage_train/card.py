@@ -40,6 +40,8 @@ def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport
     start = {"pretrained": "token tables from all-MiniLM-L6-v2 (Apache-2.0)", "random": "random tables"}.get(
         options.start, f"the model {options.start!r}"
     )
+    if options.base:
+        start = f"the sentence transformer {options.base!r}{', frozen' if options.frozen else ''}"
     licenses = "\n".join(f"- {name}: {count:,} documents" for name, count in corpus.licenses)
     return f"""# Boundary model ({options.kind})
 
@@ -48,7 +50,7 @@ P(same): whether two neighboring sentences belong to one paragraph. Trained by
 
 - Start: {start}
 - Languages: those of the training text below; the bundled models are English only
-- Seed: {options.seed}; loss: {options.loss}; best after {report.steps:,} steps; {report.seconds:,.0f} s
+- Seed: {options.seed}; loss: {options.loss_name}; best after {report.steps:,} steps; {report.seconds:,.0f} s
 - Command: `{command or "sage_train.train.train(...)"}`
 
 ## Training text

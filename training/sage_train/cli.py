@@ -20,7 +20,7 @@ EXAMPLES = """
 \b
 Examples:
   sage-rag train corpus/ --output my-model
-  sage-rag train corpus/ --kind pair --loss mse --output paper-model
+  sage-rag train corpus/ --kind transformer --base all-MiniLM-L6-v2 --output paper-model
   sage-rag train corpus/ --start default --epochs 2 --output my-model     # fine-tune the bundled model
   sage-rag segment notes.txt --segmenter my-model
 """
@@ -45,12 +45,22 @@ def train(
     kind: Annotated[
         str,
         typer.Option(
-            help="context, or pair (the paper's model).",
+            help="context, pair (the paper's model over token tables), or transformer (Algorithm 1).",
             metavar="NAME",
         ),
     ] = "context",
-    loss: Annotated[str, typer.Option(help="bce or mse (the paper's).", metavar="NAME")] = "bce",
-    epochs: Annotated[float, typer.Option(help="Most passes over the data.")] = 6.0,
+    base: Annotated[
+        str | None,
+        typer.Option(help="Folder or name of the sentence transformer to start from.", metavar="NAME"),
+    ] = None,
+    frozen: Annotated[bool, typer.Option("--frozen", help="Train the transformer's MLP alone.")] = False,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="bce or mse (the paper's).", metavar="NAME", show_default="bce; transformer: mse"),
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Most passes over the data.", show_default="6; transformer: 1")
+    ] = None,
     patience: Annotated[
         int, typer.Option(help="Evaluations without a gain before training stops.", metavar="N")
     ] = 3,
@@ -65,7 +75,10 @@ def train(
             metavar="OTHER SAME NEIGHBOURS",
         ),
     ] = (0.0, 0.0, 1.0),
-    batch_size: Annotated[int, typer.Option(help="Pairs, or sentences, a step.", metavar="N")] = 2048,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Pairs, or sentences, a step.", metavar="N", show_default="2048; transformer: 64"),
+    ] = None,
     start: Annotated[
         str,
         typer.Option(
@@ -84,7 +97,7 @@ def train(
 
     Sentences of one paragraph belong together, sentences across a paragraph break do not. The folder that
     comes out holds the weights (safetensors), the configuration and a card with the figures on held-out
-    documents; give it to --segmenter, or to Segmenter(model=...).
+    documents; give it to --segmenter, or to Segmenter(model=...). After a kill the same command goes on.
     """
     from sage_train.mining import NegativeMix
     from sage_train.options import TrainOptions
@@ -92,6 +105,8 @@ def train(
 
     options = TrainOptions(
         kind=kind,
+        base=base,
+        frozen=frozen,
         loss=loss,
         epochs=epochs,
         patience=patience,

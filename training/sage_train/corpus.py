@@ -63,6 +63,7 @@ class Corpus:
         starts: (S,) whether a sentence opens a paragraph.
         documents: (D + 1,) where each document starts among the sentences.
         surface: (S, SURFACE_SIZE) float32, see `surface_features`.
+        texts: (S,) the sentences.
     """
 
     ids: NDArray[np.int32]
@@ -70,6 +71,7 @@ class Corpus:
     starts: NDArray[np.bool_]
     documents: NDArray[np.int64]
     surface: NDArray[np.float32]
+    texts: NDArray[np.object_]
 
     @property
     def gaps(self) -> NDArray[np.int64]:
@@ -98,6 +100,7 @@ class Corpus:
             self.starts[sentences],
             np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
             self.surface[sentences],
+            self.texts[sentences],
         )
 
 
@@ -140,10 +143,12 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corp
     lengths: list[NDArray[np.int64]] = []
     surface: list[NDArray[np.float32]] = []
     starts: list[bool] = []
+    read: list[str] = []
     sizes = [0]
     for document in documents:
         texts = [s for paragraph in document.paragraphs for s in paragraph]
         starts.extend(i == 0 for paragraph in document.paragraphs for i in range(len(paragraph)))
+        read.extend(texts)
         tokens = tokenize(texts, max_tokens)
         ids.append(tokens.ids)
         lengths.append(tokens.lengths)
@@ -155,6 +160,7 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corp
         np.array(starts, bool),
         np.cumsum(sizes, dtype=np.int64),
         np.concatenate(surface) if surface else np.zeros((0, SURFACE_SIZE), np.float32),
+        np.array(read, object),
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import math
+import pickle
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,10 +27,12 @@ from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.load import WEIGHTS
 from sage_core.segmentation.models.pair import encoder_config
+from sage_core.segmentation.models.transformer import TransformerPairNet
 from sage_train.context_net import ContextNet
 from sage_train.corpus import Corpus
 from sage_train.metrics import best_f1, roc_auc
-from sage_train.networks import SentenceNet, load_tensors
+from sage_train.networks import PairNet, SentenceNet, load_tensors
+from sage_train.options import Progress, TrainOptions
 from sage_train.tables import (
     pretrained_features,
     principal_components,
@@ -35,18 +40,16 @@ from sage_train.tables import (
     start_weights,
     token_shares,
 )
-from sage_train.tasks import Batch, ContextTask, PairTask, Task
-
-if TYPE_CHECKING:
-    from sage_train.options import Progress, TrainOptions
+from sage_train.tasks import Batch, ContextTask, PairTask, Task, TransformerTask
+from sage_train.transformer import start_from
 
 _log = logging.getLogger(__name__)
 _WARM_UP = 200  # steps
 _LAST_RATE = 0.02  # share of the learning rate left at the end
 _CLIP = 1.0
-_TABLE_RATE = 3e-4
 _PER_TOKEN = ("mean.weight", "rarity")
 _REPORT_EVERY = 50
+_SAVE_EVERY = 60.0  # seconds
 _AHEAD = 4  # batches made while the network works
 
 
@@ -55,6 +58,8 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     torch.manual_seed(options.seed)
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.kind == "transformer":
+        return _pair_task(TransformerTask, start_from(str(options.base), options), training, held, options)
     start: Tensors | None = None
     encoder, context = options.encoder_sizes, options.context
     if options.start not in ("pretrained", "random"):
@@ -87,45 +92,114 @@ def training_device(name: str | None) -> torch.device:
 
 
 def fit(
-    task: Task, options: TrainOptions, rng: np.random.Generator, progress: Callable[[Progress], None] | None
+    task: Task,
+    options: TrainOptions,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Path | None = None,
 ) -> int:
     """Train until the held-out loss no longer falls; leaves the best averaged weights in ``task.net``.
 
+    Args:
+        task: What to train.
+        options: How.
+        progress: Called now and then.
+        checkpoint: File that keeps the state, once a minute and at each evaluation; a run that was killed
+            goes on from it as if it had not been.
+
     Returns:
         The step they are of.
+
+    Raises:
+        InputError: If ``checkpoint`` is of other options or texts.
+        ModelError: If the loss is no number any more.
     """
     device = training_device(options.device)
     net = task.net.to(device)
-    optimizer, rates = _optimizer(net, options)
-    average = copy.deepcopy(net)
-    steps = max(1, round(options.epochs * task.steps()))
+    run = _Run(net, copy.deepcopy(net), *_optimizer(net, options), best=copy.deepcopy(net.state_dict()))
+    steps = max(1, round(options.passes * task.steps()))
     every = max(1, task.steps() // max(1, options.evaluations))
-    best, best_step, best_loss, stale = copy.deepcopy(net.state_dict()), 0, math.inf, 0
-    recent = 0.0
-    with closing(_endless(task, rng)) as batches:
-        for step in range(1, steps + 1):
-            for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate * _schedule(step, steps)
-            loss = _step(task, net, optimizer, next(batches), options.loss, device)
-            _follow(average, net, min(options.average, step / (step + 9.0)))
-            recent += (loss - recent) / min(step, _REPORT_EVERY)
-            if step % every == 0 or step == steps:
-                task.net = average
+    identity = f"{replace(options, device=None, threads=None)} {task.steps()}"
+    if checkpoint is not None and checkpoint.is_file():
+        run.load(checkpoint, identity)
+        _log.info("going on from step %d of %d", run.step, steps)
+    saved = time.monotonic()
+    with closing(_endless(task, options.seed, run.step)) as batches:
+        while run.step < steps and run.stale < options.patience:
+            run.step += 1
+            for group, rate in zip(run.optimizer.param_groups, run.rates, strict=True):
+                group["lr"] = rate * _schedule(run.step, steps)
+            loss = _step(task, net, run.optimizer, next(batches), options.loss_name, device)
+            if not math.isfinite(loss):
+                raise ModelError(f"the loss is {loss} at step {run.step}: lower the learning rate")
+            _follow(run.average, net, min(options.average, run.step / (run.step + 9.0)))
+            run.recent += (loss - run.recent) / min(run.step, _REPORT_EVERY)
+            evaluated = run.step % every == 0 or run.step == steps
+            auc = value = None
+            if evaluated:
+                task.net = run.average
                 held, auc, value = _evaluate(task)
                 task.net = net
-                _log.info("step %d of %d: loss %.4f, held-out %.4f, AUC %.4f", step, steps, recent, held, auc)
-                if progress:
-                    progress(_progress(step, steps, recent, auc, value))
-                stale += 1
-                if held < best_loss:
-                    best, best_step, best_loss, stale = copy.deepcopy(average.state_dict()), step, held, 0
-                elif stale >= options.patience:
-                    break
-            elif progress and step % _REPORT_EVERY == 0:
-                progress(_progress(step, steps, recent, None, None))
-    net.load_state_dict(best)
+                _log.info(
+                    "step %d of %d: loss %.4f, held-out %.4f, AUC %.4f",
+                    run.step,
+                    steps,
+                    run.recent,
+                    held,
+                    auc,
+                )
+                run.stale += 1
+                if held < run.best_loss:
+                    run.best, run.best_loss, run.stale = copy.deepcopy(run.average.state_dict()), held, 0
+                    run.best_step = run.step
+            if checkpoint is not None and (evaluated or time.monotonic() - saved > _SAVE_EVERY):
+                run.save(checkpoint, identity)
+                saved = time.monotonic()
+            if progress and (evaluated or run.step % _REPORT_EVERY == 0):
+                progress(Progress(run.step, steps, run.recent, auc, value))
+    net.load_state_dict(run.best)
     net.eval()
-    return best_step
+    return run.best_step
+
+
+@dataclass
+class _Run:
+    """Everything that a step changes."""
+
+    net: nn.Module
+    average: nn.Module
+    optimizer: torch.optim.Optimizer
+    rates: list[float]
+    best: dict[str, Tensor]
+    step: int = 0
+    best_step: int = 0
+    best_loss: float = math.inf
+    stale: int = 0
+    recent: float = 0.0
+
+    def save(self, path: Path, identity: str) -> None:
+        """Write it beside the file first, so that a kill leaves the old one or the new one."""
+        state = {name: getattr(self, name) for name in (*_NUMBERS, "best")}
+        state |= {name: getattr(self, name).state_dict() for name in _PARTS}
+        torch.save({**state, "random": torch.get_rng_state(), "of": identity}, path.with_suffix(".new"))
+        path.with_suffix(".new").replace(path)
+
+    def load(self, path: Path, identity: str) -> None:
+        """Take over what `save` wrote."""
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise InputError(f"{path} cannot be read ({error}): delete it to start anew") from error
+        if state["of"] != identity:
+            raise InputError(f"{path} is of a run with other options or texts: delete it to start anew")
+        for name in _PARTS:
+            getattr(self, name).load_state_dict(state[name])
+        for name in (*_NUMBERS, "best"):
+            setattr(self, name, state[name])
+        torch.set_rng_state(state["random"])
+
+
+_NUMBERS = ("step", "best_step", "best_loss", "stale", "recent")
+_PARTS = ("net", "average", "optimizer")
 
 
 def _task(
@@ -139,19 +213,27 @@ def _task(
             context,
             dropout=options.dropout,
             token_dropout=options.token_dropout,
-            batch_size=options.batch_size,
+            batch_size=options.batch,
             window=options.window,
         )
-    return PairTask(
+    return _pair_task(PairTask, PairNet(encoder, options.hidden, options.dropout), training, held, options)
+
+
+def _pair_task(
+    task: type[PairTask],
+    net: PairNet | TransformerPairNet,
+    training: Corpus,
+    held: Corpus,
+    options: TrainOptions,
+) -> PairTask:
+    return task(
+        net,
         training,
         held,
-        encoder,
         mix=options.negatives,
-        hidden=options.hidden,
         positive_share=options.positive_share,
-        dropout=options.dropout,
         token_dropout=options.token_dropout,
-        batch_size=options.batch_size,
+        batch_size=options.batch,
     )
 
 
@@ -180,10 +262,10 @@ def _optimizer(net: nn.Module, options: TrainOptions) -> tuple[torch.optim.Optim
     """AdamW over tables, token weights and dense layers; only the last decay."""
     groups: dict[str, list[nn.Parameter]] = {"table": [], "token": [], "dense": []}
     for name, parameter in net.named_parameters():
-        kind = "table" if name.endswith(".table") else "token" if name.endswith(_PER_TOKEN) else "dense"
+        slow = name.endswith(".table") or name.startswith("encoder.transformer.")
+        kind = "table" if slow else "token" if name.endswith(_PER_TOKEN) else "dense"
         groups[kind].append(parameter)
-    slow_rate = options.table_rate or _TABLE_RATE
-    rates = [slow_rate, options.learning_rate, options.learning_rate]
+    rates = [options.slow_rate, options.learning_rate, options.learning_rate]
     decays = [0.0, 0.0, options.weight_decay]
     parameters = [
         {"params": group, "lr": rate, "weight_decay": decay}
@@ -236,29 +318,23 @@ def _evaluate(task: Task) -> tuple[float, float, float]:
     return loss, roc_auc(~same, -logits), best_f1(~same, -logits)[0]
 
 
-def _progress(step: int, steps: int, loss: float, auc: float | None, value: float | None) -> Progress:
-    from sage_train.options import Progress
-
-    return Progress(step, steps, loss, auc, value)
-
-
-def _endless(task: Task, rng: np.random.Generator) -> Generator[Batch, None, None]:
-    """Epoch after epoch, made ahead in one thread, which draws everything: same seed, same order."""
+def _endless(task: Task, seed: int, skipped: int) -> Generator[Batch, None, None]:
+    """Epoch after epoch but for the first batches, made ahead in one thread, which draws everything."""
     ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
     stop = threading.Event()
 
     def produce() -> None:
         try:
-            while not stop.is_set():
-                for batch in task.epoch(rng):
-                    while not stop.is_set():
-                        try:
-                            ready.put(batch, timeout=0.2)
-                            break
-                        except queue.Full:
-                            continue
-                    if stop.is_set():
-                        return
+            epochs = (task.epoch(np.random.default_rng([seed, number])) for number in itertools.count())
+            for batch in itertools.islice(itertools.chain.from_iterable(epochs), skipped, None):
+                while not stop.is_set():
+                    try:
+                        ready.put(batch, timeout=0.2)
+                        break
+                    except queue.Full:
+                        continue
+                if stop.is_set():
+                    return
         except BaseException as error:  # handed to the consumer, which raises it
             ready.put(error)
 

@@ -23,16 +23,18 @@ def save_folder(
     tables: Sequence[str] = (),
     groups: Mapping[str, int] = MappingProxyType({}),
     steps: Mapping[str, float] = MappingProxyType({}),
+    dtype: type[np.floating[Any]] = np.float16,
 ) -> None:
     """Write a model.
 
     Args:
         folder: Made where it does not exist.
         config: Plain data for ``config.json``.
-        tensors: The weights; stored as float16.
+        tensors: The weights.
         tables: Names of those stored as 8-bit integers with one scale a row.
         groups: Of some of them, how many numbers of a row share a scale; else the whole row.
         steps: Of those stored as 4-bit integers, how coarsely: see `quantize_differences`.
+        dtype: Of those that are stored as they are.
     """
     from safetensors.numpy import save_file
 
@@ -43,7 +45,7 @@ def save_folder(
         elif name in tables:
             stored[name], stored[name + SCALE] = quantize_rows(value, groups.get(name))
         else:
-            stored[name] = np.ascontiguousarray(value, dtype=np.float16)
+            stored[name] = np.ascontiguousarray(value, dtype=dtype)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(stored, folder / MODEL_FILE)
     text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True, ensure_ascii=False)

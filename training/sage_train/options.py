@@ -11,7 +11,8 @@ from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_train.mining import NegativeMix
 
-_LEAST = {"batch_size": 2, "patience": 1, "evaluations": 1, "window": 2, "hidden": 1, "seed": 0}
+_KINDS = ("context", "pair", "transformer")
+_LEAST = {"patience": 1, "evaluations": 1, "window": 2, "hidden": 1, "seed": 0}
 _PAIR_ENCODER = EncoderConfig(mean_size=96, edge_size=32, size=160)
 
 
@@ -20,23 +21,27 @@ class TrainOptions:
     """How to train.
 
     Attributes:
-        kind: ``"context"`` (sees several sentences each side) or ``"pair"`` (the paper's model).
+        kind: ``"context"`` (sees several sentences each side), ``"pair"`` (the paper's model over token
+            tables) or ``"transformer"`` (the paper's model, Algorithm 1).
         start: ``"pretrained"`` (token tables from all-MiniLM-L6-v2), ``"random"``, or the name or folder of a
-            model of the same kind to fine-tune.
+            model of the same kind to fine-tune. A transformer starts from ``base``.
+        base: Folder or name of a model of sentence-transformers; for ``kind="transformer"`` alone.
+        frozen: Whether the transformer keeps its weights, so that the MLP alone learns.
         encoder: Sizes of the sentence encoder; None for those of the bundled model of that kind. Ignored when
             fine-tuning.
         context: Sizes of the rest of the context model; ignored when fine-tuning.
         window: Most sentences the context model learns from at once.
-        hidden: Width of the pair model's MLP.
-        negatives: Mix of negatives of the pair model.
-        positive_share: Share of positives the pair model learns from; None leaves the text's own.
-        loss: ``"bce"`` or ``"mse"`` (the paper's).
-        epochs: Most passes over the training documents.
+        hidden: Width of the MLP of pair models.
+        negatives: Mix of negatives of pair models.
+        positive_share: Share of positives that pair models learn from; None leaves the text's own.
+        loss: ``"bce"`` or ``"mse"`` (the paper's); None: ``"mse"`` for a transformer, else ``"bce"``.
+        epochs: Most passes over the training documents; None: 1 for a transformer, else 6.
         patience: Evaluations without a lower held-out loss before training stops.
         evaluations: Evaluations an epoch.
-        batch_size: Pairs, or sentences, a step.
+        batch_size: Pairs, or sentences, a step; None: 64 for a transformer, else 2,048.
         learning_rate: Of the dense layers.
-        table_rate: Of the token tables; lower, because they memorize. None: 3e-4.
+        table_rate: Of the token tables; lower, because they memorize. None: 3e-4;
+            of a transformer 3e-5.
         weight_decay: Of the dense layers (AdamW).
         dropout: On features.
         token_dropout: Share of tokens hidden in each step.
@@ -49,17 +54,19 @@ class TrainOptions:
 
     kind: str = "context"
     start: str = "pretrained"
+    base: str | None = None
+    frozen: bool = False
     encoder: EncoderConfig | None = None
     context: ContextConfig = field(default_factory=ContextConfig)
     window: int = 96
     hidden: int = 256
     negatives: NegativeMix = field(default_factory=NegativeMix)
     positive_share: float | None = None
-    loss: str = "bce"
-    epochs: float = 6.0
+    loss: str | None = None
+    epochs: float | None = None
     patience: int = 3
     evaluations: int = 1
-    batch_size: int = 2048
+    batch_size: int | None = None
     learning_rate: float = 2e-3
     table_rate: float | None = None
     weight_decay: float = 0.05
@@ -76,19 +83,44 @@ class TrainOptions:
         """``encoder``, or the default of the kind."""
         return self.encoder or (_PAIR_ENCODER if self.kind == "pair" else EncoderConfig())
 
+    @property
+    def loss_name(self) -> str:
+        """``loss``, or the default of the kind."""
+        return self.loss or ("mse" if self.kind == "transformer" else "bce")
+
+    @property
+    def passes(self) -> float:
+        """``epochs``, or the default of the kind."""
+        return self.epochs or (1.0 if self.kind == "transformer" else 6.0)
+
+    @property
+    def batch(self) -> int:
+        """``batch_size``, or the default of the kind."""
+        return self.batch_size or (64 if self.kind == "transformer" else 2048)
+
+    @property
+    def slow_rate(self) -> float:
+        """``table_rate``, or the default of the kind."""
+        return self.table_rate or (3e-5 if self.kind == "transformer" else 3e-4)
+
     def __post_init__(self) -> None:
-        if self.kind not in ("context", "pair"):
-            raise InputError(f"kind must be 'context' or 'pair', not {self.kind!r}")
-        if self.loss not in ("bce", "mse"):
+        if self.kind not in _KINDS:
+            raise InputError(f"kind must be one of {', '.join(_KINDS)}, not {self.kind!r}")
+        if self.loss not in (None, "bce", "mse"):
             raise InputError(f"loss must be 'bce' or 'mse', not {self.loss!r}")
+        if (self.kind == "transformer") != bool(self.base):
+            raise InputError(
+                "kind='transformer' needs base=, the folder or name of a sentence transformer; no other kind"
+            )
         for name, least in _LEAST.items():
             check_int(name, getattr(self, name), minimum=least)
+        check_optional_int("batch_size", self.batch_size, minimum=2)
         check_optional_int("threads", self.threads, minimum=1)
         for name in ("held_out", "dropout", "token_dropout", "average"):
             check_float(name, getattr(self, name), minimum=0, maximum=1)
-        for name in ("epochs", "learning_rate"):
-            check_float(name, getattr(self, name), minimum=0)
-        if not self.epochs or not self.learning_rate or not 0 < self.held_out < 1:
+        check_float("epochs", self.passes if self.epochs is None else self.epochs, minimum=0)
+        check_float("learning_rate", self.learning_rate, minimum=0)
+        if self.epochs == 0 or not self.learning_rate or not 0 < self.held_out < 1:
             raise InputError("epochs and learning_rate must be above 0, and held_out between 0 and 1")
 
 

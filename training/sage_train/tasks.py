@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,13 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sage_core.embedding.ops import Tensors
 from sage_core.segmentation.models.context import ContextConfig
-from sage_core.segmentation.models.encoder import EncoderConfig
+from sage_core.segmentation.models.encoder import ENCODER_TABLES, EncoderConfig
+from sage_core.segmentation.models.transformer import TOKENIZER_FILE, TransformerPairNet
 from sage_train.context_net import ContextNet
 from sage_train.corpus import Corpus
+from sage_train.folders import save_folder
 from sage_train.mining import NegativeMix, mine_pairs
 from sage_train.networks import PairNet, sentence_batch, tensors_of
+from sage_train.transformer import config_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Batch:
 
     Attributes:
         sentences: What is encoded.
-        real: Pair model: (2, pairs), all ones. Context model: (windows, length), 0 for padding.
+        real: Pair models: (2, pairs), which of the sentences are left and right. Context model: (windows,
+            length), 0 for padding.
         same: The labels of the logits, in their order.
     """
 
@@ -65,8 +69,8 @@ class Task(Protocol):
         """The model's part of ``config.json``."""
         ...
 
-    def tensors(self) -> Tensors:
-        """The weights that go into ``model.safetensors``."""
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the weights beside ``config.json``."""
         ...
 
 
@@ -74,12 +78,12 @@ class PairTask:
     """Algorithm 1: pairs of sentences."""
 
     def __init__(
-        self, train: Corpus, held: Corpus, encoder: EncoderConfig, *, mix: NegativeMix, hidden: int,
-        positive_share: float | None, dropout: float, token_dropout: float, batch_size: int,
+        self, net: PairNet | TransformerPairNet, train: Corpus, held: Corpus, *, mix: NegativeMix,
+        positive_share: float | None, token_dropout: float, batch_size: int,
     ) -> None:  # fmt: skip
-        self.net: nn.Module = PairNet(encoder, hidden, dropout)
-        self._train, self._held, self._encoder = train, held, encoder
-        self._mix, self._positive_share, self._hidden = mix, positive_share, hidden
+        self.net: nn.Module = net
+        self._train, self._held = train, held
+        self._mix, self._positive_share = mix, positive_share
         self._token_dropout, self._batch_size = token_dropout, batch_size
         self._pairs = len(mine_pairs(train, mix, np.random.default_rng(0), positive_share=positive_share)[1])
 
@@ -96,10 +100,13 @@ class PairTask:
 
     def logits(self, batch: Batch) -> Tensor:
         """Logits of the batch's pairs."""
-        vectors, _ = self.net.get_submodule("encoder")(batch.sentences)
-        pairs = len(vectors) // 2
-        scores: Tensor = self.net(vectors[:pairs], vectors[pairs:])
+        vectors = self._vectors(batch)
+        scores: Tensor = self.net(vectors[batch.real[0]], vectors[batch.real[1]])
         return scores
+
+    def _vectors(self, batch: Batch) -> Tensor:
+        vectors: Tensor = self.net.get_submodule("encoder")(batch.sentences)[0]
+        return vectors
 
     def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Logits and labels of all neighbors in the held-out documents."""
@@ -116,22 +123,63 @@ class PairTask:
 
     def config(self) -> dict[str, Any]:
         """The model's part of ``config.json``."""
-        return {"kind": "pair", "encoder": self._encoder.as_dict(), "hidden": self._hidden}
+        assert isinstance(self.net, PairNet)
+        hidden = self.net.hidden.weight.shape[1]
+        return {"kind": "pair", "encoder": self.net.encoder.config.as_dict(), "hidden": hidden}
 
-    def tensors(self) -> Tensors:
-        """All weights."""
-        return tensors_of(self.net)
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the weights beside ``config.json``."""
+        save_folder(folder, config, tensors_of(self.net), tables=ENCODER_TABLES)
 
     def _batch(
         self, corpus: Corpus, pairs: NDArray[np.int64], labels: NDArray[np.float32], drop: float,
         rng: np.random.Generator | None,
     ) -> Batch:  # fmt: skip
-        sentences = np.concatenate([pairs[:, 0], pairs[:, 1]])
+        sentences, places = np.unique(pairs.T, return_inverse=True)
         return Batch(
-            sentence_batch(corpus, sentences, self._encoder, drop=drop, rng=rng),
-            torch.ones(2, len(pairs)),
+            self._sentences(corpus, sentences, drop, rng),
+            torch.from_numpy(places.reshape(2, -1)),
             torch.from_numpy(labels),
         )
+
+    def _sentences(
+        self, corpus: Corpus, chosen: NDArray[np.int64], drop: float, rng: np.random.Generator | None
+    ) -> Any:
+        assert isinstance(self.net, PairNet)
+        return sentence_batch(corpus, chosen, self.net.encoder.config, drop=drop, rng=rng)
+
+
+class Texts(tuple[str, ...]):
+    """Sentences as they are, on every device."""
+
+    def to(self, device: torch.device) -> Texts:
+        """Themselves."""
+        return self
+
+
+class TransformerTask(PairTask):
+    """Algorithm 1 with a transformer as f_e, trained together with the MLP, or frozen."""
+
+    def config(self) -> dict[str, Any]:
+        """The model's part of ``config.json``."""
+        assert isinstance(self.net, TransformerPairNet)
+        return {"kind": "transformer", **config_of(self.net)}
+
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the weights in float32, by the names of torch, and the tokenizer."""
+        assert isinstance(self.net, TransformerPairNet)
+        tensors = {name: value.detach().cpu().numpy() for name, value in self.net.state_dict().items()}
+        save_folder(folder, config, tensors, dtype=np.float32)
+        (folder / TOKENIZER_FILE).write_text(self.net.encoder.tokenizer.to_str(), encoding="utf-8")
+
+    def _vectors(self, batch: Batch) -> Tensor:
+        vectors: Tensor = self.net.get_submodule("encoder")(batch.sentences)
+        return vectors
+
+    def _sentences(
+        self, corpus: Corpus, chosen: NDArray[np.int64], drop: float, rng: np.random.Generator | None
+    ) -> Texts:
+        return Texts(corpus.texts[chosen])
 
 
 class ContextTask:
@@ -192,9 +240,9 @@ class ContextTask:
         """The model's part of ``config.json``."""
         return {"kind": "context", "encoder": self._encoder.as_dict(), "context": self._context.as_dict()}
 
-    def tensors(self) -> Tensors:
-        """All weights."""
-        return tensors_of(self.net)
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the weights beside ``config.json``."""
+        save_folder(folder, config, tensors_of(self.net), tables=ENCODER_TABLES)
 
     def _batch(
         self, corpus: Corpus, windows: NDArray[np.int64], drop: float, rng: np.random.Generator | None

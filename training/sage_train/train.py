@@ -5,9 +5,8 @@
 - ``data``: a ``.jsonl``/``.jsonl.gz`` file, or a folder of such files or of ``.txt``/``.md`` files, or a list
   of those (see ``corpus.read_corpus``);
 - ``output``: the folder that gets ``model.safetensors``, ``config.json`` and ``MODEL_CARD.md``;
-- ``options``: ``TrainOptions(kind="context" | "pair", start="pretrained" | "random" | model,
-  epochs=...,
-  ...)``;
+- ``options``: ``TrainOptions(kind="context" | "pair" | "transformer", start="pretrained" | "random" | model,
+  base=..., epochs=..., ...)``;
 - ``progress``: called with a ``Progress(step, steps, loss, auc, f1)`` now and then;
 - the report holds ``figures`` (held-out metrics with their base rate) and ``folder``.
 
@@ -26,7 +25,6 @@ import numpy as np
 
 from sage_core.embedding.ops import sigmoid
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.segmentation.models.encoder import ENCODER_TABLES
 from sage_core.segmentation.models.load import read_model
 from sage_train.card import CorpusSummary, model_card, summarize
 from sage_train.corpus import (
@@ -36,7 +34,6 @@ from sage_train.corpus import (
     read_corpus,
     split_by_document,
 )
-from sage_train.folders import save_folder
 from sage_train.metrics import best_f1, expected_calibration_error, f1, platt, roc_auc
 from sage_train.options import Progress, TrainOptions, TrainReport
 
@@ -56,6 +53,8 @@ def train(
     command: str = "",
 ) -> TrainReport:
     """Train a boundary model on text with paragraphs and write it to a folder.
+
+    The folder holds ``checkpoint.pt`` until training ends: the same call goes on from there after a kill.
 
     Args:
         data: See ``corpus.read_corpus``.
@@ -90,10 +89,11 @@ def train(
     except OSError as error:
         raise InputError(f"no model can be written to {folder}: {error.strerror}") from error
     task = build_task(training, held, options)
-    steps = fit(task, options, rng, progress)
+    steps = fit(task, options, progress, folder / "checkpoint.pt")
     figures, calibrated = judge(task)
     config = {**task.config(), "calibration": calibrated, "threshold": figures["threshold"]}
-    save_folder(folder, config, task.tensors(), tables=ENCODER_TABLES)
+    task.save(folder, config)
+    (folder / "checkpoint.pt").unlink()
     report = TrainReport(folder, figures, time.perf_counter() - began, steps)
     (folder / "MODEL_CARD.md").write_text(model_card(options, summary, report, command), encoding="utf-8")
     read_model(folder)

@@ -16,6 +16,7 @@ from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.load import load_model
 from tests.fakes.corpus import write_corpus
+from tests.fakes.sentence_transformer import save_transformer
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +135,104 @@ class TestTrain:
             (tmp_path / f"{name}.txt").write_text("A single paragraph here. It has two sentences.")
         with pytest.raises(InputError, match="no paragraph breaks"):
             train(tmp_path, tmp_path / "out", small_options())
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    pytest.importorskip("sentence_transformers", reason="training a transformer needs it")
+    return str(save_transformer(tmp_path_factory.mktemp("base")))
+
+
+TRANSFORMER = {
+    "kind": "transformer",
+    "start": "pretrained",
+    "batch_size": 64,
+    "table_rate": 2e-3,
+    "epochs": 3.0,
+}
+
+
+class TestTransformer:
+    def parts(self, corpus_file, base, **changes):
+        from sage_train.fitting import build_task
+
+        options = small_options(**(TRANSFORMER | {"base": base} | changes))
+        training, held = split_by_document(
+            index_corpus(read_corpus(corpus_file)), 0.2, np.random.default_rng(options.seed)
+        )
+        return build_task(training, held, options), held, options
+
+    def test_algorithm_1_learns_and_survives_saving(self, corpus_file, base, tmp_path):
+        from sage_train.fitting import fit
+
+        task, held, options = self.parts(corpus_file, base)
+        before = {name: value.detach().clone() for name, value in task.net.encoder.named_parameters()}
+        fit(task, options)
+        logits, same = task.held_out()
+        assert roc_auc(~same, -logits) > 0.9
+        moved = [n for n, v in task.net.encoder.named_parameters() if not np.allclose(v.detach(), before[n])]
+        assert any("layer.0" in name for name in moved)  # the transformer learned, not the MLP alone
+        task.save(tmp_path, {**task.config(), "calibration": {"scale": 1.0, "shift": 0.0}})
+        documents = [held.texts[a:b] for a, b in zip(held.documents, held.documents[1:], strict=False)]
+        loaded = np.concatenate(load_model(tmp_path).probabilities(documents))
+        np.testing.assert_allclose(loaded, 1 / (1 + np.exp(-logits)), atol=1e-5)
+
+    def test_the_command_writes_a_model_that_the_segmenter_cuts_with(self, corpus_file, base, tmp_path):
+        from sage_train.train import train
+
+        from sage_core import Segmenter
+
+        report = train(corpus_file, tmp_path / "m", small_options(**TRANSFORMER, base=base))
+        assert sorted(path.name for path in report.folder.iterdir()) == [
+            "MODEL_CARD.md", "config.json", "model.safetensors", "tokenizer.json"
+        ]  # fmt: skip
+        text = "In 1950 people wrote about chess. The pawn is near the queen. In 1961 people wrote about bread. It needs an oven."
+        spans = Segmenter(report.folder, strategy="threshold", min_tokens=0).segment(text)
+        assert spans[0].of(text).endswith("queen.")
+
+    def test_a_frozen_transformer_keeps_its_weights(self, corpus_file, base):
+        from sage_train.fitting import fit
+
+        task, _, options = self.parts(corpus_file, base, frozen=True, epochs=0.5)
+        before = {name: value.detach().clone() for name, value in task.net.named_parameters()}
+        fit(task, options)
+        changed = {n for n, v in task.net.named_parameters() if not np.array_equal(v.detach(), before[n])}
+        assert changed == {"hidden.weight", "hidden.bias", "output.weight", "output.bias"}
+
+    def test_a_killed_run_goes_on_as_if_it_had_not_been(self, corpus_file, base, tmp_path):
+        from sage_train.fitting import fit
+
+        changes = {"evaluations": 3, "epochs": 1.0}
+        whole, _, options = self.parts(corpus_file, base, **changes)
+        fit(whole, options)
+
+        def killed(progress):
+            if progress.auc is not None and progress.step < progress.steps:
+                raise KeyboardInterrupt
+
+        checkpoint = tmp_path / "checkpoint.pt"
+        with pytest.raises(KeyboardInterrupt):
+            fit(self.parts(corpus_file, base, **changes)[0], options, killed, checkpoint)
+        again = self.parts(corpus_file, base, **changes)[0]
+        steps = []
+        fit(again, options, lambda progress: steps.append(progress.step), checkpoint)
+        assert steps[0] > 5  # it did not begin anew
+        for (name, one), other in zip(whole.net.named_parameters(), again.net.parameters(), strict=True):
+            np.testing.assert_array_equal(one.detach(), other.detach(), err_msg=name)
+        with pytest.raises(InputError, match="other options"):
+            fit(again, small_options(**TRANSFORMER, base=base, seed=1), checkpoint=checkpoint)
+
+    def test_what_cannot_be_trained_or_read_says_so(self, corpus_file, base, tmp_path):
+        with pytest.raises(InputError, match="base="):
+            small_options(kind="transformer")
+        with pytest.raises(ModelError, match="no model of sentence-transformers"):
+            self.parts(corpus_file, str(tmp_path))
+        task = self.parts(corpus_file, base)[0]
+        task.save(tmp_path, {**task.config(), "calibration": {"scale": 1.0, "shift": 0.0}})
+        tokenizer = tmp_path / "tokenizer.json"
+        tokenizer.write_text(tokenizer.read_text().replace('"[UNK]":100', '"[UNK]":99'))
+        with pytest.raises(ModelError, match=r"tokenizer\.json is not the one"):
+            load_model(tmp_path)
 
 
 class TestReading:

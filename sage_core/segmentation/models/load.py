@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from sage_core._checks import likely_typo
+from sage_core._checks import near_match
+from sage_core.embedding.ops import Tensors
 from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder
-from sage_core.errors import ModelError
+from sage_core.errors import MissingExtraError, ModelError
 from sage_core.paths import as_path, kind_of
 from sage_core.segmentation.models.context import ContextModel
 from sage_core.segmentation.models.pair import EncodedModel, PairModel
@@ -40,11 +42,9 @@ def find_model(name_or_path: str | Path) -> Path:
     path = as_path(name)
     if kind_of(path) != "folder":
         known = ["default", *bundled_models()]
-        meant = likely_typo(str(name), known)
-        hint = f" (did you mean {meant!r}?)" if meant else ""
+        hint = near_match(str(name), known)
         raise ModelError(
-            f"there is no model {str(name)!r}{hint}; give one of {', '.join(known)}, or the folder of a "
-            "trained one"
+            f"there is no model {str(name)!r}{hint}; give one of {', '.join(known)}, or a folder"
         )
     return path
 
@@ -64,9 +64,13 @@ def read_model(folder: Path) -> BoundaryModel:
     config, tensors, fingerprint = load_folder(folder)
     kind = str(config.get("kind"))
     kinds: dict[str, type[EncodedModel]] = {"pair": PairModel, "context": ContextModel}
-    if kind not in kinds:
-        raise ModelError(f"{folder} holds a model of kind {kind!r}; known are 'pair' and 'context'")
     try:
+        if kind == "transformer":
+            return _transformer(folder, config, tensors, fingerprint)
+        if kind not in kinds:
+            raise ModelError(
+                f"{folder} holds a model of kind {kind!r}; known are {', '.join(kinds)}, transformer"
+            )
         return kinds[kind](config, tensors, fingerprint)
     except ModelError as error:
         raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
@@ -74,3 +78,11 @@ def read_model(folder: Path) -> BoundaryModel:
         raise ModelError(
             f"the configuration in {folder} is damaged: {error!r}; train the model again"
         ) from error
+
+
+def _transformer(folder: Path, config: dict[str, Any], tensors: Tensors, fingerprint: str) -> BoundaryModel:
+    try:
+        from sage_core.segmentation.models.transformer import TransformerModel
+    except ImportError as error:
+        raise MissingExtraError("a transformer as boundary model", "models") from error
+    return TransformerModel(folder, config, tensors, fingerprint)

@@ -84,9 +84,14 @@ class PairModel(EncodedModel):
             features = np.concatenate([left[rows], right[rows], left[rows] * right[rows]], axis=1)
             hidden = relu(features @ self._folded + self._tensors["hidden.bias"])
             values[rows] = linear(hidden, self._tensors, "output")[:, 0]
-        # None between the last sentence of a document and the first of the next.
-        ends = np.cumsum(sizes)
-        return [values[end - size : max(end - 1, end - size)] for end, size in zip(ends, sizes, strict=True)]
+        return by_document(values, sizes)
+
+
+def by_document(values: Floats, sizes: Sequence[int]) -> list[Floats]:
+    """Of all neighbors of all sentences those in each document, of ``sizes`` sentences."""
+    # None between the last sentence of a document and the first of the next.
+    ends = np.cumsum(sizes)
+    return [values[end - size : max(end - 1, end - size)] for end, size in zip(ends, sizes, strict=True)]
 
 
 def encoder_config(config: dict[str, Any]) -> EncoderConfig:
