@@ -22,13 +22,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict, Veto
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.reasoning import without_reasoning
-from sage_core.verify import (
-    LocalJudge,
-    Source,
-    check,
-    correct_citations,
-    shared_judge,
-)
+from sage_core.verify import LocalJudge, Source, check, correct_citations, shared_judge
 from sage_core.verify.passages import passages_of
 from sage_llamaindex._streams import answer_only
 

@@ -12,11 +12,7 @@ from typing import Annotated, Any, Literal
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    MetadataMode,
-    NodeWithScore,
-    QueryBundle,
-)
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 from pydantic import (
     ConfigDict,
@@ -30,13 +26,7 @@ from pydantic import (
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.ranking import (
-    HybridReranker,
-    Reranker,
-    ascore_candidates,
-    score_candidates,
-    vouch,
-)
+from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, score_candidates, vouch
 from sage_core.ranking.candidates import distinct, vouched
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
@@ -76,8 +66,7 @@ class Ranking:
 
     Attributes:
         nodes: The candidates in the order they came, with their scores as Python floats; of those with equal
-            texts the best. Never the caller's
-            own `NodeWithScore` objects.
+            texts the best. Never the caller's own `NodeWithScore` objects.
         scale: What the scores are.
         by_order: Whether the search gave no scores, so that its order stood for them.
         parts: What the candidates are of, if they are passages.
@@ -164,7 +153,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         gt=0,
         description="Most tokens to keep, in whole nodes and at least one. None: as the selection says.",
     )
-
     passages: Literal["auto", "off"] = Field(
         default="auto",
         description="'auto': nodes of more than 300 tokens are cut into passages, and those are ranked and "
@@ -233,20 +221,24 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         reading = yield from Compute(self._reading, nodes, question)
         if scorer is None:
             return self._scored(nodes, reading.scores, reading.scale)
-        bundle = _query_of(query_bundle)
+        if query_bundle is None:
+            raise InputError(
+                "reranking needs the question: pass query_str or query_bundle; with reranker=None it selects "
+                "on the scores that the nodes have"
+            )
         by_order = all(n.score is None for n in nodes)
         # A fused or sorted list without scores still has an order, which says much.
         known = scores_or_order(
             reading.scores if self._searched else asked_or_not(reading.scores),
             lambda: neighbors_of([n.node for n in nodes]),
         )
-        cut = yield from Compute(self._cut, bundle.query_str, nodes, known)
+        cut = yield from Compute(self._cut, question, nodes, known)
         if cut is None:
-            read = yield from self._scores(nodes, known, bundle)
-            return replace(self._scored(nodes, read.scores, read.scale, bundle.query_str), by_order=by_order)
+            read = yield from self._scores(nodes, known, query_bundle)
+            return replace(self._scored(nodes, read.scores, read.scale, question), by_order=by_order)
         read = ScoreReading([n.score for n in cut.nodes], "probability")
         if not isinstance(scorer, HybridReranker):
-            read = yield from self._scores(cut.nodes, read.scores, bundle)
+            read = yield from self._scores(cut.nodes, read.scores, query_bundle)
         scores = vouch(read.scores, cut.links, read.scale)
         ranked = [NodeWithScore(node=n.node, score=s) for n, s in zip(cut.nodes, scores, strict=True)]
         return Ranking(tuple(show_places(ranked)), read.scale, by_order, cut.parts)
@@ -354,7 +346,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @contextmanager
     def events(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Iterator[Ended]:
         """Tell both of LlamaIndex's event systems of a reranking; call what is yielded with the result."""
-        query = query_bundle.query_str if query_bundle is not None else ""
         max_k = self.selection.max_k
         most = len(nodes) if max_k is None else min(max_k, len(nodes))
         scorer = self if self._scorer is None else self._scorer
@@ -363,7 +354,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         payload: dict[str, Any] = {
             EventPayload.NODES: list(nodes),
             EventPayload.MODEL_NAME: name,
-            EventPayload.QUERY_STR: query,
+            EventPayload.QUERY_STR: query_bundle.query_str if query_bundle is not None else "",
             EventPayload.TOP_K: most,
         }
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
@@ -423,15 +414,6 @@ def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
     """Tokens of each node as the LLM sees it, of a passage without its document; as nodes are sized."""
     read = [unnamed(n.node).get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
     return text_counter().count_many(read)
-
-
-def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:
-    if query_bundle is None:
-        raise InputError(
-            "reranking needs the question: pass query_str or query_bundle; with reranker=None it selects "
-            "on the scores that the nodes have"
-        )
-    return query_bundle
 
 
 def _texts(nodes: Sequence[NodeWithScore]) -> tuple[list[str], list[str]]:

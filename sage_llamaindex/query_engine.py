@@ -337,24 +337,22 @@ class SageQueryEngine(RetrieverQueryEngine):
         checked_question(query_bundle)
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            question = self._question(query_bundle, (yield from self._ranking(query_bundle)))
-            response = yield from question.run()
+            ranking = yield from self._ranking(query_bundle)
+            graded = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
+            parts = Parts(
+                sage=self._sage,
+                after=self._node_postprocessors[self._at + 1 :],
+                synthesizer=self._response_synthesizer,
+                critic=self._critic if graded else None,
+            )
+            selection = ranking.selecting(self._sage.limits)
+            # Candidates without any score are all shown at first, as the postprocessor does.
+            if ranking.nodes and not ranking.scored:
+                selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
+            loop = replace(self._loop, selection=selection)
+            response = yield from SageQuestion(query_bundle, ranking, parts, loop).run()
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
-
-    def _question(self, query_bundle: QueryBundle, ranking: Ranking) -> SageQuestion:
-        graded = not isinstance(self._response_synthesizer, WITHOUT_ANSWER)
-        parts = Parts(
-            sage=self._sage,
-            after=self._node_postprocessors[self._at + 1 :],
-            synthesizer=self._response_synthesizer,
-            critic=self._critic if graded else None,
-        )
-        selection = ranking.selecting(self._sage.limits)
-        # Candidates without any score are all shown at first, as the postprocessor does.
-        if ranking.nodes and not ranking.scored:
-            selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
-        return SageQuestion(query_bundle, ranking, parts, replace(self._loop, selection=selection))
 
     def _ranking(self, query_bundle: QueryBundle) -> Steps[Ranking]:
         """The candidates with their scores."""

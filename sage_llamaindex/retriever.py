@@ -47,9 +47,9 @@ class SageRetriever(BaseRetriever):
 
     Candidates come from the vector store and from a keyword search; chunks beside good ones come in for
     their sake. `SageNodePostprocessor` cuts what is long into passages, ranks them and keeps as many as the
-    question needs. `words_from`
-    says what is searched by keyword: the nodes of the docstore, or of a Chroma collection, in a keyword index
-    that follows their changes; the vector store's own sparse search, where it was made with one; or nothing.
+    question needs. `words_from` says what is searched by keyword: the nodes of the docstore, or of a Chroma
+    collection, in a keyword index that follows their changes; the vector store's own sparse search, if it
+    was made with one; or nothing.
     Metadata filters of the retriever hold for both searches. Holds no state of a question: safe to share.
 
     Examples:
