@@ -167,12 +167,7 @@ class LLMAnswerer:
         return reply.text.strip(), reply.usage
 
     def judge(
-        self,
-        question: str,
-        context: Sequence[str],
-        answer: str,
-        *,
-        options: Sequence[str] | None = None,
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
         """See `Answerer.judge`."""
         messages = critic_messages(question, context, answer, options=options)
@@ -180,12 +175,7 @@ class LLMAnswerer:
         return parse_verdict(reply.text), reply.usage
 
     async def ajudge(
-        self,
-        question: str,
-        context: Sequence[str],
-        answer: str,
-        *,
-        options: Sequence[str] | None = None,
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
         """See `Answerer.ajudge`."""
         messages = critic_messages(question, context, answer, options=options)

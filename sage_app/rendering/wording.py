@@ -33,7 +33,7 @@ FLAGS = {**_FAILED, "contradicted": "contradicted", "unsure": "unsure"}
 
 def support_words(marks: Sequence[AnswerMark]) -> str:
     """How much of an answer the passages support, in words; empty where it claims nothing."""
-    counts = Counter(mark.support for mark in marks if mark.support != "nothing claimed")
+    counts: Counter[str] = Counter(mark.support for mark in marks if mark.support != "nothing claimed")
     if not counts:
         return ""
     total = counts.total()

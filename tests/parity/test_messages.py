@@ -13,7 +13,6 @@ import sage_langchain
 import sage_llamaindex
 from sage_app import Sage
 from sage_app.cli.main import run
-from sage_app.models import named_embedder
 from sage_core.errors import ModelError
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
@@ -45,7 +44,6 @@ MISTAKES = [
     (lambda: HybridReranker().score(["a", "b"], "q"), r"score\(query, texts\)"),
     (lambda: HybridReranker().score("q", "abc"), "texts"),
     # Models and counters that are not there
-    (lambda: named_embedder("/no/such/model"), "/no/such/model"),
     (lambda: MiniLMEmbedding("BAAI/bge-small-en-v1.5"), "HuggingFaceEmbedding"),
     (lambda: Segmenter("defualt"), "'default'"),
     (lambda: Segmenter("/no/such"), "/no/such"),
