@@ -222,14 +222,19 @@ def _frameworks(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     yield from _recipes(patch)
 
 
-def _chroma(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Chroma in this process, from both frameworks."""
-    for package in ("chromadb", "langchain_chroma", "llama_index.vector_stores.chroma"):
-        pytest.importorskip(package, reason="the packages of the stores are not installed")
+def _both(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """LlamaIndex's `documents` and LangChain's `pages`, with the models of both."""
     with contextlib.contextmanager(_langchain)(patch) as langchain:
         pages = langchain.pop("documents")
         with contextlib.contextmanager(_llamaindex)(patch) as llamaindex:
             yield {**langchain, **llamaindex, "pages": pages}
+
+
+def _chroma(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Chroma in this process, from both frameworks."""
+    for package in ("chromadb", "langchain_chroma", "llama_index.vector_stores.chroma"):
+        pytest.importorskip(package, reason="the packages of the stores are not installed")
+    yield from _both(patch)
 
 
 def _web(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
@@ -239,6 +244,7 @@ def _web(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "agents": _agents,
+    "both": _both,
     "chroma": _chroma,
     "core": _core,
     "frameworks": _frameworks,
