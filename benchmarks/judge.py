@@ -20,12 +20,12 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.feedback import FeedbackConfig, Verdict, Veto
+from sage_core.feedback import Verdict
 from sage_core.text.keywords import stem_list
 from sage_core.verify import LocalJudge, settled, support
 
@@ -91,7 +91,7 @@ def claims(judge: LocalJudge, data: Path, limit: int) -> None:
         some = [rows[i] for i in chosen]
         scores = []
         for row in some:
-            probability = support(judge.grounding(row["claim"], row["evidence"]))
+            probability = support(judge.claims("", row["claim"], row["evidence"]))
             scores.append(0.5 if probability is None else probability)
         plain = [share(r["claim"], " ".join(r["evidence"])) for r in some]
         for label, positive in (
@@ -127,7 +127,7 @@ def _balanced(right: NDArray[np.bool_], said: NDArray[np.bool_]) -> float:
 def graded(judge: LocalJudge, data: Path, limit: int) -> None:
     """Print AUROC of support for answers and summaries that models wrote and people graded."""
     for name, rows in answers_graded(data).items():
-        odds = [support(judge.grounding(answer, passages)) for answer, passages, _ in rows[:limit]]
+        odds = [support(judge.claims("", answer, passages)) for answer, passages, _ in rows[:limit]]
         known = [(p, r) for p, r in zip(odds, rows, strict=False) if p is not None]
         labels, scores = [r[2] for _, r in known], [p for p, _ in known]
         print(
@@ -139,16 +139,13 @@ def graded(judge: LocalJudge, data: Path, limit: int) -> None:
 
 def vetoes(data: Path, limit: int) -> None:
     """Print how many right and wrong answers lose the grade that a critic gave them."""
-    sets = answers_graded(data)
-    for veto in get_args(Veto)[:2]:
-        config = FeedbackConfig(veto=veto)
-        for name, rows in sets.items():
-            lost = [bool(settled(Verdict(10), "", *row[:2], config).vetoed_by) for row in rows[:limit]]
-            of = {x: [v for v, r in zip(lost, rows, strict=False) if r[2] is x] for x in (True, False)}
-            print(
-                f"veto {veto}, {name}: {sum(of[True])} of {len(of[True])} right ({np.mean(of[True]):.1%}), "
-                f"{sum(of[False])} of {len(of[False])} wrong ({np.mean(of[False]):.1%})"
-            )
+    for name, rows in answers_graded(data).items():
+        lost = [bool(settled(Verdict(10), "", *row[:2]).vetoed_by) for row in rows[:limit]]
+        of = {x: [v for v, r in zip(lost, rows, strict=False) if r[2] is x] for x in (True, False)}
+        print(
+            f"veto, {name}: {sum(of[True])} of {len(of[True])} right ({np.mean(of[True]):.1%}), "
+            f"{sum(of[False])} of {len(of[False])} wrong ({np.mean(of[False]):.1%})"
+        )
 
 
 def answers_graded(data: Path) -> dict[str, list[tuple[str, list[str], bool]]]:
@@ -175,7 +172,7 @@ def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
     times = []
     for i in range(-2, repeats):
         start, used = time.perf_counter(), time.process_time()
-        judge.grounding(answer, [*chunks[:6], f"{chunks[6]} Run {i}."])
+        judge.claims("", answer, [*chunks[:6], f"{chunks[6]} Run {i}."])
         if i >= 0:
             times.append((time.perf_counter() - start, time.process_time() - used))
     wall, processor = 1000 * np.array(times).T

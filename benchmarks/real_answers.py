@@ -192,7 +192,7 @@ def report(data: Path, every: int) -> None:
         approved = settled(Verdict(9), case.question, answer, passages, judge=judge)
         plain = check(case.question, passages, answer, judge=judge)
         auto, alone = (
-            LocalCritic(case.question, lambda _: [], judge=judge, alone=alone).grade(passages, answer)
+            LocalCritic(case.question, judge=judge, alone=alone).grade(passages, answer)
             for alone in (False, True)
         )
         rows.append({

@@ -54,7 +54,7 @@ from sage_core.selection import Selection, SelectionConfig
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header, source_names
 from sage_core.text.tokens import get_counter
-from sage_core.verify import Source
+from sage_core.verify import Source, unsure_statements
 from sage_langchain._messages import answer_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._passages import NODE_KEY, join
 from sage_langchain._runnables import checked, inner_input
@@ -350,9 +350,8 @@ class Session(Question[Document]):
 
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
         texts = self.passages(selection)
-        options = self.inputs.get("options")
-        question = self.text
-        return to_langchain(critic_messages(question, texts, answer, options=options))
+        options, statements = self.inputs.get("options"), unsure_statements(self.text, texts, answer)
+        return to_langchain(critic_messages(self.text, texts, answer, options=options, statements=statements))
 
     def _generating(self) -> RunnableConfig:
         return self._tagged("sage:generate", *(() if self._streams_final_answer else (_HIDDEN_IN_GRAPHS,)))

@@ -1,4 +1,4 @@
-"""`SageGrounding`: a Runnable that says what the documents of an answer support; no LLM."""
+"""`SageGrounding`: a Runnable that says what the documents of an answer support."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from langchain_core.runnables.utils import AddableDict
 from pydantic import BaseModel, ConfigDict, Field
 
 from sage_core.errors import InputError
-from sage_core.feedback import Veto
+from sage_core.llm import Message
 from sage_core.llm.reasoning import AnswerStream
 from sage_core.verify import LocalJudge, Source, check, correct_citations, shared_judge
 from sage_core.verify.passages import passages_of
-from sage_langchain._messages import answer_of, text_of
+from sage_langchain._messages import answer_of, text_of, to_langchain
 from sage_langchain._runnables import CheckedModel
 
 _QUESTION = ("input", "question", "query")
@@ -41,7 +41,7 @@ class GroundingOutput(GroundingInput):
 
 
 class SageGrounding(CheckedModel, RunnableSerializable[dict[str, Any], dict[str, Any]]):
-    """Says what the documents support of the answer in the output of a chain; calls no LLM.
+    """Says what the documents support of the answer in the output of a chain.
 
         chain = create_retrieval_chain(retriever, documents_chain) | SageGrounding()
 
@@ -66,7 +66,10 @@ class SageGrounding(CheckedModel, RunnableSerializable[dict[str, Any], dict[str,
         repr=False,
         description="Such as a `sage_core.verify.ModelJudge`; by default shared with the process.",
     )
-    veto: Veto = Field(default="contradicted", description="See `sage_core.feedback.FeedbackConfig`.")
+    llm: Any = Field(
+        default=None,
+        description="A chat model, asked once for all statements that are unsure; None asks none.",
+    )
     correct: bool = Field(
         default=False,
         description="Also correct the numbers of passages in the answer, see "
@@ -130,10 +133,14 @@ class SageGrounding(CheckedModel, RunnableSerializable[dict[str, Any], dict[str,
     def _checked(self, fields: dict[str, Any]) -> dict[str, Any]:
         answer, (texts, sources), question = _parts(fields)
         written = answer_of(fields[answer])
-        verdict = check(question, texts, written, judge=self.judge, veto=self.veto, sources=sources)
+        llm = None if self.llm is None else self._reply
+        verdict = check(question, texts, written, judge=self.judge, sources=sources, llm=llm)
         own = {} if written == text_of(fields[answer]) else {answer: written}
         own |= {answer: correct_citations(verdict.marks)} if self.correct else {}
         return {**fields, **own, "verdict": verdict.to_dict()}
+
+    def _reply(self, messages: list[Message]) -> str:
+        return text_of(self.llm.invoke(to_langchain(messages)))  # type: ignore[union-attr]
 
 
 def _shown(piece: dict[str, Any], stream: AnswerStream) -> dict[str, Any]:

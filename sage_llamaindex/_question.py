@@ -31,7 +31,7 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
-from sage_core.verify import Source
+from sage_core.verify import Source, unsure_statements
 from sage_llamaindex._passages import as_read, named_once
 from sage_llamaindex._private import llm_of
 from sage_llamaindex._streams import adrained, answer_only, drained, with_text
@@ -96,7 +96,8 @@ class Critic(PromptMixin):
         grader = self._grader
         if not isinstance(grader, LLM):
             return (yield from Compute(grader.grade, question, passages, answer)), NO_USAGE
-        fields = dict(critic_fields(question, passages, answer))
+        statements = unsure_statements(question, passages, answer)
+        fields = dict(critic_fields(question, passages, answer, statements=statements))
         reply = yield from Call(grader.predict, grader.apredict, self._template, **fields)
         return parse_verdict(reply), estimate_usage([self._template.format(llm=None, **fields)], reply)
 

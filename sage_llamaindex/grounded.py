@@ -1,4 +1,4 @@
-"""`SageGroundedEngine`: any query or chat engine, with a verdict on each of its answers; no LLM is called."""
+"""`SageGroundedEngine`: any query or chat engine, with a verdict on each of its answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 from llama_index.core.chat_engine.types import AgentChatResponse, StreamingAgentChatResponse
+from llama_index.core.llms import LLM
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import MetadataMode, QueryBundle
 
 from sage_core.errors import InputError
-from sage_core.feedback import Verdict, Veto
+from sage_core.feedback import Verdict
+from sage_core.llm import Message
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.reasoning import without_reasoning
 from sage_core.verify import LocalJudge, Source, check, correct_citations, shared_judge
@@ -55,7 +57,7 @@ class SageGroundedEngine(BaseQueryEngine):
     Args:
         engine: A query engine, a chat engine, or what is both.
         judge: Such as a `sage_core.verify.ModelJudge`; shared with the rest of the process where None.
-        veto: See `sage_core.feedback.FeedbackConfig`.
+        llm: An LLM, asked once for all statements that are unsure; None asks none.
         correct: Also correct the numbers of passages in answers that are not streamed, see
             `sage_core.verify.correct_citations`.
 
@@ -68,7 +70,7 @@ class SageGroundedEngine(BaseQueryEngine):
         engine: Any,
         *,
         judge: LocalJudge | None = None,
-        veto: Veto = "contradicted",
+        llm: LLM | None = None,
         correct: bool = False,
     ) -> None:
         if not callable(getattr(engine, "query", None)) and not callable(getattr(engine, "chat", None)):
@@ -78,7 +80,7 @@ class SageGroundedEngine(BaseQueryEngine):
             )
         self.engine = engine
         self.judge = judge or shared_judge()
-        self.veto: Veto = veto
+        self.llm = llm
         self.correct = correct
         super().__init__(getattr(engine, "callback_manager", None))
 
@@ -120,6 +122,10 @@ class SageGroundedEngine(BaseQueryEngine):
         history: list[ChatMessage] = self.engine.chat_history
         return history
 
+    def _reply(self, messages: list[Message]) -> str:
+        chat = [ChatMessage(m.content, role=m.role) for m in messages]
+        return self.llm.chat(chat).message.content or ""  # type: ignore[union-attr]
+
     def _noted(self, response: Any, question: str) -> Any:
         def ended(text: str) -> Verdict:
             passages, sources = source_passages(response)
@@ -127,8 +133,8 @@ class SageGroundedEngine(BaseQueryEngine):
                 # So a synthesizer says that it was given no nodes; no mark is about these words.
                 verdict = replace(check(question, passages, NO_ANSWER, judge=self.judge), marks=())
             else:
-                known: dict[str, Any] = {"judge": self.judge, "veto": self.veto, "sources": sources}
-                verdict = check(question, passages, text, **known)
+                llm = None if self.llm is None else self._reply
+                verdict = check(question, passages, text, judge=self.judge, sources=sources, llm=llm)
             vars(response)[_VERDICT] = verdict
             if not isinstance(response, StreamingAgentChatResponse):
                 response.metadata = {**(response.metadata or {}), "sage_verdict": verdict.to_dict()}

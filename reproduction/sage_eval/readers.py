@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
-from sage_app.answers.extractive import Sentence, sentences_of, share, weights_among
+from sage_app.answers.extractive import Sentence, question_words, sentences_of, share, weights_among
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Message
 from sage_core.llm.prompting import delimiter, option_letter, phrases_for, quote_block
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_core.text.keywords import question_words
 
 LLM = "llm"
 EXTRACTIVE = "extractive"

@@ -11,9 +11,10 @@ from sage_core.errors import InputError
 from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
-from sage_core.llm import ChatModel, Completion
+from sage_core.llm import ChatModel, Completion, Message
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage
+from sage_core.verify import unsure_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class LLMAnswerer:
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
         """See `Answerer.judge`."""
-        messages = critic_messages(question, context, answer, options=options)
+        messages = _critic_messages(question, context, answer, options)
         reply = self.critic.complete(messages, schema=VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
@@ -178,7 +179,7 @@ class LLMAnswerer:
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
         """See `Answerer.ajudge`."""
-        messages = critic_messages(question, context, answer, options=options)
+        messages = _critic_messages(question, context, answer, options)
         reply = await self.critic.acomplete(messages, schema=VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
@@ -194,3 +195,10 @@ class LLMAnswerer:
         """`stream` as an async iterator."""
         async for piece in self.chat.astream(answer_messages(question, context, options=options)):
             yield piece
+
+
+def _critic_messages(
+    question: str, context: Sequence[str], answer: str, options: Sequence[str] | None
+) -> list[Message]:
+    statements = unsure_statements(question, context, answer)
+    return critic_messages(question, context, answer, options=options, statements=statements)

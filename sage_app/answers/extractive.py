@@ -13,13 +13,30 @@ from sage_core._checks import checked_options
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import is_abstention, phrases_for, shows_passages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_core.text.keywords import question_words, says_something, stems
+from sage_core.text.keywords import content_words
+from sage_core.text.lexicon import DATES, NUMBER_WORDS, stem
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.passages import idf_weights
 
 _SHOWN_PASSAGES = 3
 _FILE_MARKS = re.compile(r"(?m)^[ \t]*(?:>[> ]*|#{1,6} |\|?(?:[ \t]*:?-{3,}:?[ \t]*\|)+[ \t-]*$)|`+")
 _MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
+
+_VERB = (
+    "is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|"
+    "made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|"
+    "sent|left|met|lost"
+)
+_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
+# Without a full stop an ending says too little: "aliases" is a noun.
+_SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
+_ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
+
+# Stands for "a number or a date" among the words of a question that asks for one.
+NUMBER = "<number>"
+_ASKS_NUMBER = re.compile(
+    r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +183,23 @@ def _closest(passage: str, weights: Mapping[str, float]) -> str:
     sentences = (s for s in sentences_of([passage]) if not s.heading)
     best = max(sentences, key=lambda s: share(weights, s.words), default=None)
     return best.text if best is not None and share(weights, best.words) else ""
+
+
+def question_words(question: str) -> frozenset[str]:
+    """Content words of a question, stemmed; `NUMBER` among them where it asks for a date or an amount."""
+    wants = {NUMBER} if _ASKS_NUMBER.search(question.lower()) else set()
+    return frozenset((stems(question) - {NUMBER}) | wants)
+
+
+def stems(text: str) -> frozenset[str]:
+    """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
+    plain = content_words(text)
+    dated = any(w in DATES or w in NUMBER_WORDS or any(c.isdecimal() for c in w) for w in plain)
+    return frozenset({stem(w) for w in plain} | ({NUMBER} if dated else set()))
+
+
+def says_something(text: str) -> bool:
+    """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
+    if len(text.split()) < 3 or text.count("|") > 2:
+        return False
+    return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None

@@ -29,7 +29,6 @@ from sage_core.feedback.types import (
     Step,
     StopReason,
     Verdict,
-    Veto,
 )
 
 __all__ = [
@@ -53,7 +52,6 @@ __all__ = [
     "Step",
     "StopReason",
     "Verdict",
-    "Veto",
     "arun_loop",
     "critic_fields",
     "critic_messages",

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
-from sage_core.feedback.types import Verdict
+from sage_core.feedback.types import Support, Verdict
 from sage_core.llm.reasoning import without_reasoning
 
 # A verdict stands at the end of a long reply, or at its start: the middle is not looked at.
@@ -116,12 +117,12 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
     """The verdict of a mapping with a score, looked for three levels deep; None if there is none."""
     fields = {re.sub(r"[\s_-]+", "_", k.strip().lower()): v for k, v in reply.items() if isinstance(k, str)}
     score = next((s for k in _SCORE_KEYS if (s := _score_value(fields.get(k))) is not None), None)
-    if score is not None:
+    statements = _statement_words(fields.get("statements"))
+    if score is not None or statements:
         adjust = next((a for k in _ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
         reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
         reason = reason if isinstance(reason, str) else ""
-        passage = _passage_value(fields.get("passage"))
-        return Verdict(score, adjust, raw=raw, reason=reason, passage=passage)
+        return Verdict(score, adjust, raw=raw, reason=reason, statements=statements)
     # Wrappers such as {"result": {"evaluation": {...}}} are seen; deeper nesting is data, not a verdict.
     if depth < 3:
         for value in fields.values():
@@ -131,15 +132,15 @@ def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> V
     return None
 
 
-def _passage_value(value: object) -> int:
-    """A JSON value as the number of a passage: 2, "2", "passage 2", [2]; 0 for anything else."""
-    if isinstance(value, list):
-        value = value[0] if value else 0
-    if isinstance(value, str):
-        match = re.fullmatch(r"\W*(?:passage\W*)?(\d{1,4})\W*", value, re.IGNORECASE)
-        return int(match[1]) if match else 0
-    # True is an int, and names no passage.
-    return max(0, int(value)) if isinstance(value, int) and not isinstance(value, bool) else 0
+def _statement_words(value: object) -> tuple[str, ...]:
+    """A JSON value as words on statements: a list, or a mapping by number; another word is empty."""
+    if isinstance(value, Mapping):
+        numbers = {int(k): v for k, v in value.items() if isinstance(k, str) and k.isdecimal()}
+        value = [numbers.get(n + 1) for n in range(min(max(numbers, default=0), _MOST_OBJECTS))]
+    if not isinstance(value, list):
+        return ()
+    words = (v.strip().lower().replace("_", " ") if isinstance(v, str) else "" for v in value)
+    return tuple(w if w in get_args(Support) and w != "nothing claimed" else "" for w in words)
 
 
 def _score_value(value: object) -> float | None:

@@ -19,7 +19,6 @@ from sage_core.text.spans import Span
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
 Support = Literal["supported", "contradicted", "misattributed", "not found", "unsure", "nothing claimed"]
-Veto = Literal["contradicted", "off"]
 StopReason = Literal[
     "accepted",
     "max_rounds",
@@ -65,7 +64,8 @@ class AnswerMark:
         probability: That the passages support it, from 0 to 1; None if it is not known, or nothing is
             claimed.
         passage: Position of the passage that supports it best; None if none has a word of it.
-        evidence: The best supporting sentence in that passage.
+        evidence: Where the best supporting sentence stands in that passage.
+        sentence: That sentence.
         reason: What decided, in words; empty where nothing is claimed.
         instead: What the passages say in the place of a part of it; empty where they do not contradict it.
         cited: Numbers of passages, from 1, that the answer cites in this part, as "[2]"; right where
@@ -85,6 +85,7 @@ class AnswerMark:
     cited: tuple[int, ...] = ()
     heading: str = ""
     page: str = ""
+    sentence: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -120,10 +121,10 @@ class Verdict:
             ``"no answer"`` (the answer itself said so) or another label.
         probability: A calibrated probability that the answer is right, from 0 to 1, where the grader has one
             (the local judge); else None.
-        passage: Number, from 1, of the passage that the critic names as the one that supports the answer; 0
-            where it names none.
-        vetoed_by: Who lowered the grade (`FeedbackConfig.veto`), such as ``"local judge"``; empty where
-            nobody did. ``score`` is the lower grade then, and ``raw`` the critic's reply.
+        statements: The critic's word on each statement that it was shown, in their order: a `Support`, or
+            empty if it has none.
+        vetoed_by: Who lowered the grade since the passages contradict the answer, such as ``"local judge"``;
+            empty if nobody did. ``score`` is the lower grade then, and ``raw`` the critic's reply.
         marks: The parts of the answer, and whether the passages support them, in their order.
         accepted: Whether the grade reached ``accept_score`` and was not vetoed.
 
@@ -137,7 +138,7 @@ class Verdict:
     reason: str = ""
     source: str = "critic"
     probability: float | None = None
-    passage: int = 0
+    statements: tuple[str, ...] = ()
     vetoed_by: str = ""
     marks: tuple[AnswerMark, ...] = ()
     accepted: bool = False
@@ -157,13 +158,39 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return {**asdict(self), "marks": [m.to_dict() for m in self.marks], "parsed": self.parsed}
+        lists = {"marks": [m.to_dict() for m in self.marks], "statements": list(self.statements)}
+        return {**asdict(self), **lists, "parsed": self.parsed}
 
     @classmethod
     def from_dict(cls, item: Mapping[str, Any]) -> Verdict:
-        """The verdict that `to_dict` wrote."""
+        """The verdict that `to_dict` wrote, such as one of a graph's checkpoint."""
         marks = tuple(AnswerMark.from_dict(mark) for mark in item.get("marks", ()))
-        return cls(**{**_known(Verdict, item), "marks": marks})
+        return cls(
+            **{**_known(Verdict, item), "marks": marks, "statements": tuple(item.get("statements", ()))}
+        )
+
+    def report(self) -> str:
+        r"""Each statement with its word, and the sentence that decided with its place, as a text.
+
+        Examples:
+            >>> from sage_core.verify import check
+            >>> passages = ["Crossing\n\nThe ferry takes 40 minutes."]
+            >>> print(check("", passages, "The ferry takes 40 minutes. It carries tigers.").report())
+            not accepted
+            supported: The ferry takes 40 minutes.
+              passage 1: “The ferry takes 40 minutes.”
+            not found: It carries tigers.
+        """
+        lines = ["accepted" if self.accepted else "not accepted"]
+        for mark in (m for m in self.marks if m.support != "nothing claimed"):
+            lines.append(f"{mark.support}: {one_line(mark.text)}")
+            page = mark.page and f"page {mark.page}"
+            place = [] if mark.passage is None else [f"passage {mark.passage + 1}", mark.heading, page]
+            if mark.sentence and mark.support != "not found":
+                lines.append(f"  {', '.join(filter(None, place))}: “{one_line(mark.sentence)}”")
+            if mark.support not in ("supported", "not found"):
+                lines.append(f"  {one_line(mark.reason)}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +217,6 @@ class FeedbackConfig:
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.verify.LocalJudge`.
-        veto: What keeps an answer from being accepted, whatever its grade: ``"contradicted"``, a statement
-            for which the passages have another number or cell, or which they deny; ``"off"``, nothing. See
-            `sage_core.verify.settled`.
         correct: Whether to correct the numbers of passages in the answer, see
             `sage_core.verify.correct_citations`; not where it was streamed. The rounds and the marks have it
             as it was written.
@@ -209,7 +233,6 @@ class FeedbackConfig:
     no_answer: tuple[str, ...] = (NO_ANSWER,)
     selection: SelectionConfig = field(default_factory=SelectionConfig)
     critic: str = "llm"
-    veto: Veto = "contradicted"
     correct: bool = False
 
     def __post_init__(self) -> None:
@@ -217,11 +240,7 @@ class FeedbackConfig:
             raise InputError(f"selection is a SelectionConfig, not {self.selection!r}")
         check_float("accept_score", self.accept_score, minimum=1, maximum=10)
         check_int("max_rounds", self.max_rounds, minimum=1)
-        choices = (
-            ("policy", self.policy, Policy),
-            ("veto", self.veto, Veto),
-            ("critic", self.critic, CriticChoice),
-        )
+        choices = (("policy", self.policy, Policy), ("critic", self.critic, CriticChoice))
         for name, value, known in choices:
             if value not in get_args(known):
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
@@ -334,7 +353,7 @@ class Round:
             min_k=item["min_k"],
             selection=_selection(item["selection"]),
             answer=item["answer"],
-            verdict=_verdict(item["verdict"]),
+            verdict=item["verdict"] and Verdict.from_dict(item["verdict"]),
             error=item["error"],
             answer_usage=_usage(item["usage"].get("generate")),
             grade_usage=_usage(item["usage"].get("judge")),
@@ -429,7 +448,7 @@ class FeedbackResult(Displayable):
             return cls(
                 answer=trace["answer"],
                 score=trace["score"],
-                verdict=_verdict(trace["verdict"]),
+                verdict=trace["verdict"] and Verdict.from_dict(trace["verdict"]),
                 selection=_selection(trace["selection"]),
                 rounds=tuple(Round.from_dict(item) for item in trace["rounds"]),
                 stop_reason=cast("StopReason", stop),
@@ -469,10 +488,6 @@ def _selection(item: Mapping[str, Any]) -> Selection:
         item["reason"],
         best_probability=item.get("best_probability"),
     )
-
-
-def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
-    return None if item is None else Verdict.from_dict(item)
 
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:

@@ -63,16 +63,7 @@ def answer_fields(
 def answer_messages(
     question: str, context: Sequence[str], *, options: Sequence[str] | None = None
 ) -> list[Message]:
-    """The prompt for an answer: instructions as the system, all material fenced as the user.
-
-    Args:
-        question: The user's question.
-        context: Texts of the passages, best first.
-        options: Options of a multiple-choice question.
-
-    Returns:
-        A system and a user message.
-    """
+    """The prompt for an answer, from what `answer_fields` takes: a system and a user message."""
     system = ANSWER_SYSTEM_CHOICE if options else ANSWER_SYSTEM
     fields = answer_fields(question, context, options=options)
     return [Message("system", system), Message("user", ANSWER_USER.format(**fields))]

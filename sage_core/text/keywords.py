@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.text.language import MIN_WORDS, is_english
-from sage_core.text.lexicon import DATES, EMPTY_WORDS, NUMBER_WORDS, STOP_WORDS, singular, stem
+from sage_core.text.lexicon import EMPTY_WORDS, STOP_WORDS, singular, stem
 
 _K1, _B = 1.5, 0.75
 
@@ -38,21 +38,6 @@ _CHARACTER = re.compile(rf".[{MARKS}]*", re.DOTALL)
 # Only from where a word begins: from each of its letters, a word of 100,000 letters would take minutes.
 _COMPOUND = re.compile(r"(?<!\w)\w+(?:[-./:_+]\w+)+")
 
-_VERB = (
-    "is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|"
-    "made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|"
-    "sent|left|met|lost"
-)
-_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
-# Without a full stop an ending says too little: "aliases" is a noun.
-_SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
-_ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
-
-# Stands for "a number or a date" among the words of a question that asks for one.
-NUMBER = "<number>"
-_ASKS_NUMBER = re.compile(
-    r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
-)
 _CONTENT_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*(?:['’][^\W\d_]+)?")
 
 
@@ -226,32 +211,12 @@ def _idf(counts: NDArray[Any], n: int) -> NDArray[np.float64]:
     return np.asarray(np.log1p((n - counts + 0.5) / (counts + 0.5)), dtype=np.float64)
 
 
-def question_words(question: str) -> frozenset[str]:
-    """Content words of a question, stemmed; `NUMBER` among them where it asks for a date or an amount."""
-    wants = {NUMBER} if _ASKS_NUMBER.search(question.lower()) else set()
-    return frozenset((stems(question) - {NUMBER}) | wants)
-
-
-def stems(text: str) -> frozenset[str]:
-    """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
-    plain = _content_words(text)
-    dated = any(w in DATES or w in NUMBER_WORDS or any(c.isdecimal() for c in w) for w in plain)
-    return frozenset({stem(w) for w in plain} | ({NUMBER} if dated else set()))
-
-
 def stem_list(text: str) -> list[str]:
-    """Content words of a text in order, stemmed; unlike `stems`, digits stand for themselves only."""
-    return [stem(w) for w in _content_words(text)]
+    """Content words of a text in order, stemmed; pairs of characters in scripts without spaces."""
+    return [stem(w) for w in content_words(text)]
 
 
-def _content_words(text: str) -> list[str]:
-    """Words without stop words; pairs of characters in scripts without spaces."""
+def content_words(text: str) -> list[str]:
+    """As `stem_list`, with their endings."""
     found = [w for w in _CONTENT_WORD.findall(text.lower()) if w not in EMPTY_WORDS]
     return found if text.isascii() else [part for w in found for part in pairs_of(w)]
-
-
-def says_something(text: str) -> bool:
-    """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
-    if len(text.split()) < 3 or text.count("|") > 2:
-        return False
-    return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None

@@ -3,7 +3,7 @@
 from sage_core.feedback.types import AnswerMark
 from sage_core.verify.claims import abstains, split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
-from sage_core.verify.local_check import LocalCritic, check, local_check, settled
+from sage_core.verify.local_check import LocalCritic, check, local_check, settled, unsure_statements
 from sage_core.verify.marks import correct_citations, mark_answer
 from sage_core.verify.model_judge import ModelJudge
 from sage_core.verify.passages import Source
@@ -23,4 +23,5 @@ __all__ = [
     "shared_judge",
     "split_claims",
     "support",
+    "unsure_statements",
 ]

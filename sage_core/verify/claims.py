@@ -11,7 +11,7 @@ from sage_core.feedback.types import AnswerMark
 from sage_core.llm.prompting import is_abstention, shows_passages
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
-from sage_core.text.keywords import stems
+from sage_core.text.keywords import stem_list
 from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
@@ -57,13 +57,10 @@ QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 
 def unread_claim(answer: str, span: Span, passages: str = "") -> AnswerMark:
     """A claim that the judge does not know anything of; a short one may be of the passages' language."""
-    language = language_of(sample(answer))
-    if language == "English" and passages:
-        language = language_of(sample(passages))
-    reason = f"unsure: not measured in {language or 'this language'}"
-    if language == "English":
-        reason = "unsure: not English, or too long to read"
-    return AnswerMark(span, span.of(answer), reason=reason)
+    read = (language_of(sample(text)) or "this language" for text in (answer, passages) if text)
+    language = next((name for name in read if name != "English"), "")
+    told = f"not measured in {language}" if language else "not English, or too long to read"
+    return AnswerMark(span, span.of(answer), reason=f"unsure: {told}")
 
 
 def support(claims: Sequence[AnswerMark]) -> float | None:
@@ -96,7 +93,7 @@ def split_claims(answer: str) -> list[Span]:
         start += marker.end() if marker else 0
         start = _opened(answer, start, span.end)
         text = answer[start : span.end]
-        if kind in ("heading", "code") or text.endswith("?") or not stems(text):
+        if kind in ("heading", "code") or text.endswith("?") or not stem_list(text):
             continue
         if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue

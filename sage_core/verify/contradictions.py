@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DENIAL, NUMBER_WORDS
 from sage_core.text.spans import Span
 from sage_core.verify.passages import Cell, ParsedPassages, Sentence
-from sage_core.verify.quantities import Quantity, missing, quantities
+from sage_core.verify.quantities import Quantity, quantities
 
 # All chosen by hand.
 _SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
@@ -157,17 +157,6 @@ def _agrees(own: _Number, others: Sequence[_Number]) -> bool:
 # -- sentences -----------------------------------------------------------------------------------------------
 
 
-def drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
-    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
-    there = [q for s in sentences for q in quantities(s.text)]
-    for quantity in reversed(quantities(text)):  # from the end, so that spans before it stay true
-        if quantity.dimension and missing([quantity], there) == 0:
-            start, end = quantity.span
-            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
-                text = f"{text[:start]} {text[end:]}"
-    return text
-
-
 def _other_number(text: str, material: ParsedPassages) -> Contradiction | None:
     """Where the sentence that says the rest of a claim has another number in the place of the claim's.
 
@@ -176,7 +165,7 @@ def _other_number(text: str, material: ParsedPassages) -> Contradiction | None:
     """
     if not _numbers(text):
         return None
-    claim = set(stem_list(drop_converted_quantities(text, material.sentences)))
+    claim = set(stem_list(text))
     units = {w for q in quantities(text) if q.dimension == "duration" for w in stem_list(q.span.of(text))}
     plain = {w for w in claim - units - _NUMBER_STEMS if not w[0].isdecimal()}
     about = [
@@ -259,7 +248,7 @@ def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) 
         if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
             back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
             held |= (previous.words & plain) if back else frozenset()
-        near.append((material.share(plain, held), sentence))
+        near.append((len(held) / max(1, len(plain)), sentence))
         previous = sentence
     least = max(_SAME_MATTER, max((share for share, _ in near), default=0.0) - _RIVAL)
     return [sentence for share, sentence in near if share >= least]
@@ -303,35 +292,41 @@ def _apart(number: _Number, sentence: str, own: Set[str]) -> bool:
 def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:
     """What the row that a claim names says otherwise; or the row, where it says just what is claimed."""
     own = stem_list(text)
-    words = {*own, *_LETTER.findall(text[1:])}  # "Class A" is no article.
+    words = {
+        *own,
+        *(w for w in text.lower().split() if len(w) > 1),
+        *_LETTER.findall(text[1:]),
+    }  # "Class A" is no article.
     rows = [row for row in material.sentences if row.cells]
     keys = [_row_name(row, words) for row in rows]
     most = max((len(key) for key in keys if key <= words), default=0)
     named = [row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= words]
     if not 0 < len(named) <= _MAX_NAMED_ROWS:
         return None, None
-    found: Contradiction | None = None
-    stands = False
-    for row in named:
-        other, holds = _against_row(text, own, row, [r for r in rows if _heads(r) == _heads(row)])
-        if holds:
-            return None, row
-        if other is None:  # Another table may have a row of that name, or the claim names two.
-            stands = True
-        found = other
-    return (None if stands else found), None
+    # Of rows with one name, those below the heading that the claim names.
+    shared = [len(words.intersection(stem_list(_above(row)))) for row in named]
+    named = [row for row, n in zip(named, shared, strict=True) if n == max(shared)]
+    told = [
+        (row, *_against_row(text, own, row, [r for r in rows if _heads(r) == _heads(row)])) for row in named
+    ]
+    # Else another table has a row of that name, or the claim names two.
+    other = told[-1][1] if all(found for _, found, _ in told) else None
+    return other, told[0][0] if all(holds for *_, holds in told) else None
 
 
 def _key(row: Sentence) -> Cell:
     """The cell that names a row: the first one with letters, behind the heading."""
-    own = [cell for cell in row.cells if cell.header] or list(row.cells[-1:])
+    own = [cell for cell in row.cells if cell.span.start >= row.span.start]
     return next((cell for cell in own if any(c.isalpha() for c in cell.text)), own[0])
 
 
 def _row_name(row: Sentence, own: Set[str]) -> set[str]:
     """The words that name a row; those before a comma where a claim has them alone: "Clay, 10 kg"."""
     text = _key(row).text
-    whole, short = set(stem_list(text) or [text]), set(stem_list(re.split(r"[,;(]", text)[0]))
+    whole, short = (
+        set(stem_list(text) or (text.lower().split() if len(text) > 1 else [text])),
+        set(stem_list(re.split(r"[,;(]", text)[0])),
+    )
     return short if short and not whole <= own else whole
 
 
@@ -365,13 +360,12 @@ def _against_row(
         c for c in values if not about.issuperset(head := set(stem_list(c.header))) and head & set(own)
     ]
     columns = _named_columns(columns, own)
-    numbers = [n for n in _numbers(text) if not _agrees(n, _numbers(f"{key.text}; {_above(row)}"))]
-    denials = len(DENIAL.findall(text)) + sum(w in _DENIES for w in own)
-    denied = denials % 2 > 0
+    names = _numbers("; ".join([key.text, _above(row), *(c.header for c in row.cells)]))
+    numbers = [n for n in _numbers(text) if not _agrees(n, names)]
     said, explained = 0, about | _OF_ROWS | {w for c in row.cells for w in stem_list(c.header)}
     for number in numbers:
-        cells = [c for c in values if _agrees(number, _numbers(c.text))]
-        if cells and (not columns or any(c in columns for c in cells) or _fit(number, columns) is None):
+        cells = [c for c in values if _agrees(number, _cell_numbers(c))]
+        if cells and (not columns or any(c in columns for c in cells)):
             said += 1
             explained |= {w for c in cells for w in stem_list(c.text)} | set(stem_list(number.shown))
             continue
@@ -379,12 +373,34 @@ def _against_row(
             own
             for other in table
             for c, own in zip(other.cells, row.cells, strict=True)
-            if stem_list(c.header) and _agrees(number, _numbers(c.text))  # not of "#", which counts the rows
+            if stem_list(c.header) and _agrees(number, _cell_numbers(c))  # not of "#", which counts the rows
         ]
         instead = _fit(number, columns or [c for c in values if c in elsewhere] or values)
         # A bare number may number what no column holds.
         if instead is not None and (number.value.dimension or elsewhere or cells):
             return Contradiction(number.shown, instead.text, row), False
+        if cells:  # It stands in another column than the claim names.
+            return None, False
+    for word, other in _words_of_row(text, own, row, table, columns, about):
+        if isinstance(other, Contradiction):
+            return other, False
+        said += 1
+        explained |= set(word)
+    left = [w for w in own if w not in explained and not w[0].isdecimal()]
+    return None, said > 0 and len(left) <= _UNEXPLAINED
+
+
+def _words_of_row(
+    text: str,
+    own: Sequence[str],
+    row: Sentence,
+    table: Sequence[Sentence],
+    columns: Sequence[Cell],
+    about: set[str],
+) -> Iterator[tuple[Sequence[str], Contradiction | None]]:
+    """The words of cells that a claim says too, and where it says those of another row."""
+    denied = (len(DENIAL.findall(text)) + sum(w in _DENIES for w in own)) % 2 > 0
+    values = [cell for cell in row.cells if cell.header and cell is not _key(row)]
     for i, cell in enumerate(row.cells):
         words = stem_list(cell.text)
         if cell in columns and (no := _is_no(cell, [r.cells[i].text for r in table])) is not None:
@@ -392,23 +408,28 @@ def _against_row(
             if named and named[-1] in own:  # "Extra rinse" is a rinse.
                 if no != denied:
                     claimed = f"{cell.header}: {'no' if denied else 'yes'}"
-                    return Contradiction(claimed, f"{cell.header}: {cell.text}", row), False
-                said += 1
+                    yield (), Contradiction(claimed, f"{cell.header}: {cell.text}", row)
+                yield (), None
             continue
         if cell not in values or not words or _numbers(cell.text):
             continue
         if _runs(words, own):
-            said += 1
-            explained |= set(words)
+            yield words, None
             continue
         for other in (r.cells[i].text for r in table):
             swapped = stem_list(other)
             values_too = any(_runs(swapped, stem_list(c.text)) for c in values)
             short = 0 < len(swapped) <= _CELL_WORDS and not _numbers(other)
             if short and _runs(swapped, own) and not values_too and not about.issuperset(swapped):
-                return Contradiction(other, cell.text, row), False
-    left = [w for w in own if w not in explained and not w[0].isdecimal()]
-    return None, said > 0 and len(left) <= _UNEXPLAINED
+                yield (), Contradiction(other, cell.text, row)
+
+
+def _cell_numbers(cell: Cell) -> tuple[_Number, ...]:
+    """The numbers of a cell; of a table in thousands each may be so many thousands."""
+    if cell.scale == 1:
+        return _numbers(cell.text)
+    scaled = ((n, replace(n.value, other=n.value.value * cell.scale)) for n in _numbers(cell.text))
+    return tuple(replace(n, value=value) for n, value in scaled)
 
 
 def _is_no(cell: Cell, column: Sequence[str]) -> bool | None:
@@ -430,7 +451,7 @@ def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
     if len(cells) == 1:
         dimensions |= {""} if number.value.dimension else {n.value.dimension for n in _numbers(cells[0].text)}
     for cell in cells:
-        there = _numbers(cell.text)
+        there = _cell_numbers(cell)
         if there and not _agrees(number, there) and any(n.value.dimension in dimensions for n in there):
             return cell
     return None

@@ -19,7 +19,7 @@ from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
 from sage_core.feedback.types import AnswerMark
 from sage_core.llm.reasoning import blanked_reasoning
-from sage_core.text.keywords import says_something, stem_list
+from sage_core.text.keywords import stem_list
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
@@ -28,12 +28,10 @@ from sage_core.verify.claims import (
     MAX_CLAIMS,
     QUOTED,
     split_claims,
-    support,
     unread_claim,
     with_question,
 )
 from sage_core.verify.coefficients import chance, log_odds_of
-from sage_core.verify.contradictions import drop_converted_quantities
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import (
     MOST_LOGIT,
@@ -47,9 +45,8 @@ from sage_core.verify.scoring import (
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 _ANSWER_WORDS = 12  # Words from which on small words decide on the language. By hand.
 _RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all rounds of a question.
-_YES_OR_NO = re.compile(r"\s*(?i:(yes|no))\W*")
+_YES_OR_NO = re.compile(r"\s*(?i:yes|no)\W*")
 _SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only together with its question.
-_NOT_FOUND = 0.05  # Probability where no passage has the answer's words. By hand.
 _OTHER_WORDS = 0.3  # Most of a sentence with words that they lack: it may say it otherwise. By hand.
 _ENTAILMENT = MINILM.with_name("sage-entailment")
 
@@ -68,12 +65,12 @@ class LocalJudge:
     """Says whether passages support an answer. English; no LLM.
 
     Deterministic; safe across threads. Models load on first use. Expected calibration error on held-out data:
-    0.07 for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
+    0.07 (claims of WiCE, ``benchmarks/judge.py``).
 
     Examples:
         >>> judge = LocalJudge(model=False)
         >>> passages = ["The bridge was opened in 1932. It carries eight lanes."]
-        >>> claims = judge.grounding("The bridge was opened in 1932. It carries trains.", passages)
+        >>> claims = judge.claims("", "The bridge was opened in 1932. It carries trains.", passages)
         >>> [claim.probability > 0.5 for claim in claims]
         [True, False]
 
@@ -93,11 +90,6 @@ class LocalJudge:
         self._grounded = lru_cache(_RESULT_CACHE_SIZE)(self._ground)
         self._entailment: Entailment | None = None
 
-    @property
-    def reads(self) -> bool:
-        """Whether it reads with the bundled models, not only counts words."""
-        return self._use_model is not False
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self._use_model})"
 
@@ -108,29 +100,13 @@ class LocalJudge:
         self._use_model = state["_use_model"]
         self._init_runtime_state()
 
-    def grounding(self, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
-        """Each claim of an answer, with the probability that the passages support it.
-
-        Each sentence is a claim. What claims nothing (an opening such as "Based
-        on the passages,", a heading, "The documents do not say.") is left out.
-
-        Args:
-            answer: The answer.
-            passages: Texts, in any order.
-
-        Returns:
-            Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed. Those
-            beyond the first `MAX_CLAIMS` are unsure.
-        """
-        return list(self._grounded(without_lone_surrogates(answer), checked_passages(passages)))
-
     def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:
         spans = split_claims(answer)
         claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
         return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
-        """As `grounding`, of these parts of an answer alone."""
+        """As `claims`, of these parts of an answer alone, without a question."""
         material = parse_passages(checked_passages(passages))
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
         quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)] if readable else []
@@ -166,11 +142,18 @@ class LocalJudge:
         return [float(logit) for logit in model.logits(pairs)] if pairs else []
 
     def claims(self, question: str, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
-        """As `grounding`; an answer of a few words, such as "1932", is read with its question."""
-        answer = blanked_reasoning(answer)
-        if said := _YES_OR_NO.fullmatch(answer):
-            return [self._affirmed(question, answer, said[1].lower() == "yes", passages)]
-        claims = self.grounding(answer, passages)
+        """Each statement of an answer, and whether the passages support it.
+
+        What claims nothing (an opening such as "Based on the passages,", a heading, "The documents do not
+        say.") is left out. An answer of a few words, such as "1932", is read with its question.
+
+        Returns:
+            In the order of the answer; spans do not overlap. Those beyond the first `MAX_CLAIMS` are unsure.
+        """
+        answer, passages = without_lone_surrogates(blanked_reasoning(answer)), checked_passages(passages)
+        if _YES_OR_NO.fullmatch(answer):
+            return [AnswerMark(Span(0, len(answer)), answer, reason="unsure: a bare yes or no")]
+        claims = list(self._grounded(answer, passages))
         plain = CITATION.sub("", answer)
         words = stem_list(plain)
         if len(claims) != 1 or not question.strip() or len(words) >= _SHORT_ANSWER:
@@ -182,43 +165,20 @@ class LocalJudge:
         if claim.reason == VERBATIM_REASON or (claim.instead and sentence):
             return claims
         # The passage that holds question and answer, not any that happens to hold the number.
-        whole = self.grounding(with_question(question, plain), passages)
+        whole = self._grounded(with_question(question, plain), passages)
         best = max(whole, key=lambda c: (bool(c.instead), c.passage is not None, len(c.text)), default=claim)
-        held, word = support(whole), best.support
-        # A row may have the unit in its header.
-        if held is not None and not any(c.reason == ROW_REASON for c in whole):
-            material = parse_passages(checked_passages(passages))
-            own = {*stem_list(drop_converted_quantities(plain, material.sentences))}
-            if not own <= material.words:
-                held = min(held, _OTHER_WORDS if says_something(plain) else _NOT_FOUND)
-                word = word if word == "contradicted" or not own.isdisjoint(material.words) else "not found"
-        if word not in ("contradicted", "not found"):
-            word = "supported" if held is not None and held >= SUPPORTED_FROM else "unsure"
+        said = {w for w in words if not w[0].isdecimal()}
+        absent = said - parse_passages(passages).words
+        if absent and best.support in ("supported", "unsure") and best.reason != ROW_REASON:
+            held = None if best.probability is None else min(best.probability, _OTHER_WORDS)
+            best = replace(best, support="not found" if absent == said else "unsure", probability=held)
         reason = f"read with the question: {best.reason}" if best.reason else ""
-        return [
-            replace(best, span=claim.span, text=claim.text, support=word, probability=held, reason=reason)
-        ]
-
-    def _affirmed(self, question: str, answer: str, yes: bool, passages: Sequence[str]) -> AnswerMark:
-        """A bare yes or no is unsure; a yes is contradicted if the passages deny what is asked."""
-        asked = self.grounding(f"{question.strip().rstrip('?')}.", passages)
-        span, reason = Span(0, len(answer)), "unsure: a bare yes or no"
-        if yes and (denied := next((c for c in asked if c.instead), None)):
-            return replace(denied, span=span, text=answer)
-        return AnswerMark(span, answer, reason=reason)
-
-    def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
-        """Probability that the passages support the whole answer; see `support` and `claims`.
-
-        Returns:
-            From 0 to 1; None if the judge is unsure, or the answer claims nothing.
-        """
-        return support(self.claims(question, answer, passages))
+        return [replace(best, span=claim.span, text=claim.text, reason=reason)]
 
     def _loaded_entailment(self) -> Entailment | None:
         """The entailment model; None if no model is wanted."""
         with self._lock:
-            if self._entailment is None and self.reads:
+            if self._entailment is None and self._use_model is not False:
                 self._entailment = Entailment()
             return self._entailment
 

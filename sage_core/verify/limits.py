@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from sage_core.text.keywords import stem_list
-from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DATES, DENIAL, NUMBER_WORDS
+from sage_core.text.lexicon import CLAUSES, DATES, DENIAL, NUMBER_WORDS
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
+from sage_core.verify.quantities import missing, quantities
 
 _QUOTED_WORDS = 3  # Fewer stand word for word in many passages by chance. By hand.
 _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
-_NAME = re.compile(r"\b[A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*")
-_IS = re.compile(r"\W*(?:is|are|was|were)\W*")
+# Between two words that may as well stand the other way round: "Ann is Ben", "Ann and Ben".
+_EVEN = re.compile(r"\W*(?:,|is|are|was|were|and|or)\W*")
+_FRONTED = re.compile(
+    r"\A\W*((?:In|On|At|By|For|From|During|After|Before|Upon|With|Since)\b[^,.;]{1,80}), (.+)", re.DOTALL
+)
+_SIDES = re.compile(r"\A(.+?) (?:is|are|was|were) (?=the |an? |[A-Z])(.+?)[.,;].*", re.DOTALL)
+_BY = re.compile(r"\bby ((?:[\w’'-]+ ?){1,4})")
 # Around a quotation: where a clause begins and where it ends.
 _BEGINS = re.compile(r"(?:\A[^\w]*|[,;:>(–—]\W*|\b(?:and|but|while|whereas)\s+)\Z")
 _ENDS = re.compile(r"[\"”’'*_)]*(?:\W*\Z|[,;:(–—]|[.!?]|\s+(?:and|but|while|whereas)\b)")
-# What of the rest of a sentence takes back, limits or only supposes what the clause says.
-_TAKES_BACK = re.compile(
-    rf"{DENIAL.pattern}|\b(?:if|unless|except|excluding|only|until|till|whether|provided|wrong\w*|false\w*|untrue"
-    r"|myth|rumou?r\w*|according|(?:sa(?:y|id)|claim|argu|alleg|suggest|think|thought|believ|den[iy]|reject"
-    r"|report|hope|expect|propos|doubt|suppos|assum|fear|warn)\w*)\b"
+# Verbs of saying and supposing: what stands behind them is not said itself.
+_SAID = re.compile(
+    r"\b(?:according|myth|rumou?r\w*|false\w*|untrue|(?:sa(?:y|id)|claim|argu|suggest|think|thought|believ"
+    r"|report|hope|expect|propos|assum|fear|warn)\w*)\b"
 )
 # A number or a date, of which "over", "before" and the like are bounds.
 _AMOUNT = rf"(?:the )?(?:\W?\d|(?:{'|'.join([*NUMBER_WORDS, *DATES])}|may)\b)"
@@ -43,8 +49,14 @@ _LIMITERS = {
     ),
     "before": re.compile(rf"(?i)\b(?:before|prior to) {_AMOUNT}"),
     "after": re.compile(rf"(?i)\b(?:after|since|following) {_AMOUNT}"),
-    "supposed": re.compile(r"(?i)\b(?:alleg|suppos|reject|den(?:y|ied)|doubt|wrongly)\w*"),
+    "supposed": re.compile(r"(?i)\b(?:alleg|suppos|reject|den(?:y|ied)|doubt|wrong)\w*"),
+    "some": re.compile(
+        r"\b(?i:(?:some|most)(?! \d)|mostly|partly|usually|often|generally|typically|sometimes|might|could"
+        r"|likely|possibly|perhaps)\b|\bmay\b"
+    ),
+    "all": re.compile(r"(?i)\b(?:all|every\w*|each|always|entirely|completely|any\w*)\b"),
 }
+_WEAKER, _STRONGER = ("some",), ("all",)  # Only the sentence may not limit so, only the claim.
 _WHOLE = ("except", "if", "only", "until", "supposed")  # Of the whole sentence; the others of a clause.
 
 
@@ -90,7 +102,9 @@ def _is_clause(
         return False
     before, after = passage[own[0].span.start : start], passage[end : own[-1].span.end]
     clause = _BEGINS.search(before) and _ENDS.match(after)
-    return bool(clause) and _TAKES_BACK.search(f"{before} {after}".lower()) is None
+    rest = f"{before} {after}".lower()
+    taken_back = any(_LIMITERS[name].search(rest) for name in ("not", *_WHOLE))
+    return bool(clause) and not taken_back and _SAID.search(rest) is None
 
 
 # -- limited alike -------------------------------------------------------------------------------------------
@@ -104,40 +118,50 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
         own: Its content words, stemmed.
         evidence: The sentences that hold many of its words.
     """
-    words = set(own)
+    words, claimed = set(own), quantities(text)
+    # A sentence that lacks the claim's number limits another one.
+    evidence = [s for s in evidence if not missing(claimed, quantities(s.text))] or evidence
+    most = max((len(words & s.words) for s in evidence), default=0)
+    nearest = [s for s in evidence if len(words & s.words) == most]
     for sentence in evidence:
         clauses = [c for c in CLAUSES.split(sentence.text) if not words.isdisjoint(stem_list(c))]
         shared = " ; ".join(clauses)
         for name, pattern in _LIMITERS.items():
             there = pattern.search(sentence.text if name in _WHOLE else shared) is not None
-            if there and not pattern.search(text):
+            limits = name not in _STRONGER and (name not in _WEAKER or sentence in nearest)
+            if there and limits and not pattern.search(text):
                 return f"its sentence limits it (“{name}”)"
-        if _reordered(text, sentence.text):
-            return "the same words stand in another order"
+    told = [text, _SIDES.sub(r"\2 is \1", text)]  # "The oldest is Ann" is "Ann is the oldest".
+    if any(all(_reordered(t, s.text) for t in told) for s in nearest if not s.cells):
+        return "the same words stand in another order"
     said = " ".join(s.text for s in evidence)
     for name, pattern in _LIMITERS.items():
-        if pattern.search(text) and not pattern.search(said):
+        if name not in _WEAKER and pattern.search(text) and not pattern.search(said):
             return f"it limits what its sentence does not (“{name}”)"
     return ""
 
 
 def _reordered(text: str, sentence: str) -> bool:
-    """Whether two names, or what stands on both sides of "than", are exchanged."""
-    claim, there = _order(text), list(_order(sentence))
+    """Whether names and nouns around a verb or "than" are exchanged: those that both say once each."""
+    text, sentence = (_FRONTED.sub(r"\2 \1", t) for t in (text, sentence))
+    claim, there = _places(text), _places(sentence)
     common = [w for w in claim if w in there]
-    for one, other in itertools.pairwise(common):
-        between = text[claim[one][1] : claim[other][0]]
-        # "Ann is Ben" is the same the other way round; "Ann was accused by Ben" is not "Ann accused Ben".
-        passive = (" by " in text) != (" by " in sentence)
-        if (passive or there.index(one) > there.index(other)) and not _IS.fullmatch(between):
-            return True
-    return False
+    # "Ben was hired by Ann" is "Ann hired Ben", and not "Ben hired Ann": who did it stands first.
+    agents = [{w for m in _BY.finditer(t) for w in stem_list(m[1]) if w in common} for t in (text, sentence)]
+    if bool(agents[0]) != bool(agents[1]):
+        first = min(common, key=there.__getitem__) if agents[0] else common[0]
+        return first not in agents[0] | agents[1]
+    return any(
+        there[a] > there[b] and not _EVEN.fullmatch(text[claim[a][1] : claim[b][0]])
+        for a, b in itertools.pairwise(common)
+    )
 
 
-def _order(text: str) -> dict[str, tuple[int, int]]:
-    """The names of a text, and in a comparison all its content words, in order, with their places."""
-    if re.search(r"\bthan\b", text):
-        found = ((stem, m) for m in re.finditer(r"\w+", text) for stem in stem_list(m[0]))
-    else:
-        found = ((m[0].lower(), m) for m in _NAME.finditer(text))
-    return {w: m.span() for w, m in found if w not in COMMON_ENGLISH | DATES}
+def _places(text: str) -> dict[str, tuple[int, int]]:
+    """The content words that a text says once, stemmed, in order; no numbers and dates."""
+    found = [
+        (stem, m.span()) for m in re.finditer(r"[^\W_][\w’'-]*", text) if m[0].lower() not in DATES
+        for stem in stem_list(m[0]) if not stem[0].isdecimal()
+    ]  # fmt: skip
+    counts = Counter(stem for stem, _ in found)
+    return {stem: span for stem, span in found if counts[stem] == 1}

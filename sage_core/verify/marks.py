@@ -74,11 +74,8 @@ def mark_answer(
             marks.append(_rest(answer, Span(at, claim.span.start)))
         text = claim.span.of(answer)
         cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
-        mark = _placed(replace(claim, cited=cited), passages)
-        others = [passages[n - 1] for n in cited if 0 < n <= len(passages)]
-        if mark.support == "supported" and others and passages[mark.passage or 0] not in others:
-            mark = _misattributed(mark, own.claims(question, answer[mark.span.start : mark.span.end], others))
-        marks.append(mark)
+        mark = _by_cited(replace(claim, cited=cited), own, question, passages)
+        marks.append(_placed(mark, passages))
         at = claim.span.end
     if at < len(answer):
         marks.append(_rest(answer, Span(at, len(answer))))
@@ -98,26 +95,26 @@ def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[st
         return [AnswerMark(whole, whole.of(answer), reason=reason)] if whole.end > whole.start else []
 
 
-def _misattributed(mark: AnswerMark, by_cited: Sequence[AnswerMark]) -> AnswerMark:
+def _by_cited(mark: AnswerMark, judge: LocalJudge, question: str, passages: Sequence[str]) -> AnswerMark:
     """A supported statement that cites other passages: whether those say it too, or leave it open."""
-    if any(claim.support == "supported" for claim in by_cited):
+    numbers = [n - 1 for n in mark.cited if 0 < n <= len(passages)]
+    if mark.support != "supported" or not numbers or mark.passage in numbers:
         return mark
+    claims = judge.claims(question, mark.text, [passages[n] for n in numbers])
+    for claim in claims:
+        if claim.support == "supported" and claim.passage is not None:
+            return replace(mark, passage=numbers[claim.passage], evidence=claim.evidence)
     said = f"passage {(mark.passage or 0) + 1} says it, not the one cited"
-    open_ = any((claim.probability or 0.5) >= 0.5 for claim in by_cited)
+    open_ = any((claim.probability or 0.5) >= 0.5 for claim in claims)
     return replace(mark, support="unsure" if open_ else "misattributed", reason=said)
 
 
 def _placed(mark: AnswerMark, passages: Sequence[str]) -> AnswerMark:
-    """The mark at a passage that the answer cites, where that one has the evidence too, with its heading."""
+    """The mark with its evidence's sentence and heading."""
     if mark.passage is None or mark.evidence is None:
         return mark
-    at, start = mark.passage, mark.evidence.start
-    evidence = mark.evidence.of(passages[at])
-    same = [(n - 1, passages[n - 1].find(evidence)) for n in mark.cited if 0 < n <= len(passages)]
-    if at + 1 not in mark.cited:
-        at, start = next((place for place in same if place[1] >= 0), (at, start))
-    heading = headings_above(at, start, parse_passages(checked_passages(passages)))
-    return replace(mark, passage=at, evidence=Span(start, start + len(evidence)), heading=heading)
+    heading = headings_above(mark.passage, mark.evidence.start, parse_passages(checked_passages(passages)))
+    return replace(mark, heading=heading, sentence=mark.evidence.of(passages[mark.passage]))
 
 
 def _in_source(mark: AnswerMark, passages: Sequence[str], sources: Sequence[Source]) -> AnswerMark:

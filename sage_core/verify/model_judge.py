@@ -35,7 +35,7 @@ class ModelJudge(LocalJudge):
     Examples:
         >>> judge = ModelJudge(lambda pairs: [float(claim in text) for text, claim in pairs])
         >>> passages = ["The ferry leaves at seven."]
-        >>> [c.probability for c in judge.grounding("The ferry leaves at seven. It is a ship.", passages)]
+        >>> [c.probability for c in judge.claims("", "The ferry leaves at seven. It is a ship.", passages)]
         [1.0, 0.0]
 
     Args:

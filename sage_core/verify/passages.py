@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,12 +14,13 @@ from sage_core.errors import InputError
 from sage_core.text.header import with_header
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import is_english
-from sage_core.text.lines import is_delimiter_row
+from sage_core.text.lines import is_delimiter_row, separators
 from sage_core.text.outline import header_of, page_of
 from sage_core.text.sentences import read_sentences
-from sage_core.text.spans import Span
+from sage_core.text.spans import Span, trim
 from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import without_lone_surrogates
+from sage_core.verify.quantities import SCALES, quantities
 
 # Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
@@ -36,6 +37,8 @@ _EXACT = re.compile(
 )
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = " \t\r\n#=*~^:-"
+_SCALE = re.compile(r"(?i)\bin (thousand|million|billion)s?\b")  # Of all numbers of a table.
+_QUOTED_OR_MARK = re.compile(r'"[^"]*"|[\t,;]')
 
 
 class Source(NamedTuple):
@@ -64,11 +67,12 @@ def passages_of(documents: Iterable[tuple[str, Mapping[Any, Any]]]) -> tuple[lis
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: its header, its text, and where it stands in the passage."""
+    """A cell of a table: its header, its text, where it stands in the passage, and what it is counted in."""
 
     header: str
     text: str
     span: Span
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,6 @@ class ParsedPassages:
         lower: All passages in lower case, to look for names in.
         passages: The passages themselves.
         weights: How rare each word is among the sentences.
-        rarest: The weight of the rarest word.
         readable: Whether they are English, and short enough to read.
     """
 
@@ -109,21 +112,7 @@ class ParsedPassages:
     lower: str
     passages: tuple[str, ...]
     weights: Mapping[str, float]
-    rarest: float
     readable: bool
-
-    def weight(self, word: str) -> float:
-        """What a word weighs; one that they lack, as much as their rarest."""
-        return self.weights.get(word, self.rarest)
-
-    def share(self, words: Collection[str], held: Set[str]) -> float:
-        """How much of ``words`` is among ``held``, by weight; 0 for no words."""
-        total = self.total(words)
-        return self.total(w for w in words if w in held) / total if total else 0.0
-
-    def total(self, words: Iterable[str]) -> float:
-        """What words weigh together, exactly rounded: sets are in another order in each process."""
-        return math.fsum(map(self.weight, words))
 
 
 def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
@@ -150,7 +139,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         or sum(map(len, passages)) > _MOST_CHARACTERS
         or any(len(w) > _LONGEST_WORD for p in passages for w in p.split())
     ):
-        return ParsedPassages((), frozenset(), frozenset(), "", passages, {}, 1.0, False)
+        return ParsedPassages((), frozenset(), frozenset(), "", passages, {}, False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
     for i, passage in enumerate(passages):
@@ -174,38 +163,76 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         whole.lower(),
         passages,
         weights,
-        max(weights.values(), default=1.0),
         is_english(whole[:_LANGUAGE_CHARACTERS], 20),
     )
 
 
 def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, Sentence]:
-    """The rows of a passage's tables that have a header, by the position of their sentence.
+    """The rows of a passage's tables whose columns have names, by the position of their sentence.
 
     A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
     2021: 1,890".
     """
     rows: dict[int, Sentence] = {}
-    header: list[Cell] = []
-    above: tuple[Cell, ...] = ()
-    for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
-        if kind == "heading" and (words := span.of(text).lstrip("#=* \t").rstrip(_HEADING_MARKS)):
-            above = (Cell("", words, span),)
+    heading: tuple[Cell, ...] = ()
+    for kind, group in itertools.groupby(range(len(spans)), kinds.__getitem__):
+        numbers = list(group)
+        if kind == "heading" and (
+            words := spans[numbers[-1]].of(text).lstrip("#=* \t").rstrip(_HEADING_MARKS)
+        ):
+            heading = (Cell("", words, spans[numbers[-1]]),)
         if kind != "table":
-            header = []
-        elif is_delimiter_row(span.of(text)):  # the row above it names the columns
-            header = _cells(text, spans[i - 1]) if i and kinds[i - 1] == "table" else []
-        elif header and len(own := _cells(text, span)) == len(header):
-            named = zip(header, own, strict=True)
-            cells = tuple(Cell(name.text, cell.text, cell.span) for name, cell in named if cell.text)
-            if len(cells) > 1:
-                rows[i] = row_sentence(passage, span, above + cells)
+            continue
+        lines = {i: _cells(text, spans[i]) for i in numbers if not is_delimiter_row(spans[i].of(text))}
+        ruled = [i - 1 for i in numbers if i not in lines and i - 1 in lines]
+        names, first = _column_names([lines[i] for i in lines if i >= min(ruled, default=0)], bool(ruled))
+        scale = _SCALE.search(text, spans[numbers[0]].start, spans[numbers[-1]].end)
+        above = heading
+        for i in [i for i in lines if i >= min(ruled, default=0)][first:]:
+            own = [(n, cell) for n, cell in zip(names, lines[i], strict=False) if cell.text]
+            if len(lines[i]) != len(names) or not own:
+                continue
+            if len(own) == 1 and own[0][1] is lines[i][0]:  # It names the rows below it.
+                above = (*heading, own[0][1])
+            elif len(own) > 1:
+                counted = SCALES[scale[1].lower()] if scale else 1.0
+                cells = [Cell(name, cell.text, cell.span, counted) for name, cell in own]
+                rows[i] = row_sentence(passage, spans[i], (*above, *cells))
     return rows
 
 
+def _column_names(lines: Sequence[Sequence[Cell]], ruled: bool) -> tuple[list[str], int]:
+    """The names of the columns and how many lines they take; none if the first line has values.
+
+    A name that stands above several columns is part of the names of each.
+    """
+    names, first = [cell.text for cell in lines[0]] if lines else [], 1
+    if not ruled and len(lines) > 1:
+        while not all(names[1:]) and first < len(lines) and len(lines[first]) == len(names):
+            if not _are_names(lines[first]):
+                break
+            for i in range(2, len(names)):
+                names[i] = names[i] or names[i - 1]
+            names = [f"{a} {b.text}".strip() for a, b in zip(names, lines[first], strict=True)]
+            first += 1
+    named = len(lines) > 1 and len(names) > 1 and all(names[1:])
+    return (names, first) if named and (ruled or _are_names(lines[0])) else ([], 0)
+
+
+def _are_names(cells: Sequence[Cell]) -> bool:
+    """Whether cells may name columns: no number but of a date or year."""
+    return all(q.dimension == "date" or 1900 <= q.value < 2100 for c in cells for q in quantities(c.text))
+
+
 def _cells(text: str, span: Span) -> list[Cell]:
-    """The cells of a line between bars, without headers."""
-    return [Cell("", cell_text(text, place), place) for place in cell_spans(text, span)]
+    """The cells of a line, without headers: between bars, tabs, commas or semicolons."""
+    row = span.of(text)
+    if "|" in row or not (marks := separators(row)):
+        return [Cell("", cell_text(text, place), place) for place in cell_spans(text, span)]
+    bars = [m.start() for m in _QUOTED_OR_MARK.finditer(row) if m[0] == marks[0]]
+    edges = itertools.pairwise([-1, *bars, len(row)])
+    places = [trim(text, Span(span.start + a + 1, span.start + b)) for a, b in edges]
+    return [Cell("", place.of(text).strip('"'), place) for place in places]
 
 
 def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:

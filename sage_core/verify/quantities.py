@@ -15,7 +15,7 @@ from sage_core.text.spans import Span
 UNITS = Path(__file__).with_name("units.txt")
 """Units, their dimension and their factor."""
 
-_SCALES = {
+SCALES = {
     "dozen": 12.0,
     "hundred": 100.0,
     "thousand": 1e3,
@@ -25,6 +25,7 @@ _SCALES = {
     "k": 1e3,
     "bn": 1e9,
 }
+"""Words that multiply a number."""
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "thirds": 1 / 3}
 _FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3}
 _GROUP = "[ \u00a0\u202f'’]"  # Parts thousands in some countries, and never decimals.
@@ -80,6 +81,7 @@ class Quantity:
         other: The value if a separator or the order of a date is read the other way: "12.500", "03/05/1911".
         per: The unit behind "per".
         written: A number without a unit as it is written, less what parts thousands: "2.10" is not "2.1".
+        step: What its last digit counts: "$87.0" is not "$86.8", and may be "$87.04".
     """
 
     value: float
@@ -88,6 +90,7 @@ class Quantity:
     other: float | None = field(default=None, compare=False, repr=False)
     per: str = field(default="", compare=False, repr=False)
     written: str = field(default="", compare=False, repr=False)
+    step: float = field(default=math.inf, compare=False, repr=False)
 
     @property
     def readings(self) -> tuple[float, ...]:
@@ -117,7 +120,9 @@ class Quantity:
             return self.written == other.written
         # Units are converted and rounded; a bare number, such as a year, is itself.
         near = _TOLERANCE if self.dimension not in ("", "date") and other.dimension else 1e-9
-        return any(abs(a - b) <= near * max(abs(a), abs(b)) for a in self.readings for b in other.readings)
+        step = max(self.step, other.step) * 0.501
+        pairs = [(a, b) for a in self.readings for b in other.readings]
+        return any(abs(a - b) <= min(step, near * max(abs(a), abs(b))) for a, b in pairs)
 
 
 @lru_cache(maxsize=4096)
@@ -164,6 +169,12 @@ def quantities(text: str) -> tuple[Quantity, ...]:
             if len(readings) > 1:
                 other = quantity.value * float(readings[1]) / float(readings[0])
                 quantity = replace(quantity, other=other)
+            if tokens[i][0] in numerals:
+                decimals = len(readings[0].partition(".")[2])
+                step = (
+                    abs(quantity.value / float(readings[0])) * 10.0**-decimals if float(readings[0]) else 1.0
+                )
+                quantity = replace(quantity, step=step)
             if after == i + 1 and not quantity.dimension:
                 quantity = replace(quantity, written=readings[0])
             if (sign := _minus_before(lower, tokens, i)) is not None:
@@ -292,13 +303,13 @@ def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:
             i += words[i] == "of" and 1 + (words[i + 1] in ("a", "an"))
         if words[1] in _FRACTIONS:
             value, i = value + _FRACTIONS[words[1]], 2
-        while words[i] in _SCALES:
-            value, i = value * _SCALES[words[i]], i + 1
+        while words[i] in SCALES:
+            value, i = value * SCALES[words[i]], i + 1
         return value, at + i
     if word in _FRACTIONS:
         return _FRACTIONS[word], at + 1
-    if word in ("a", "an") and words[1] in _SCALES and len(words[1]) > 2:
-        return _SCALES[words[1]], at + 2
+    if word in ("a", "an") and words[1] in SCALES and len(words[1]) > 2:
+        return SCALES[words[1]], at + 2
     if word in ("a", "an", "half") or (word in NUMBER_WORDS and words[1] in _PARTS):
         part = _part(words)
         return None if part is None else (part[0], at + part[1])
@@ -331,8 +342,8 @@ def _spelled(words: Sequence[str]) -> tuple[float, int]:
             part % 100 == 0 or (part >= 20 and part % 10 == 0 and NUMBER_WORDS[words[step]] < 10)
         ):
             part, i = part + NUMBER_WORDS[words[step]], step + 1
-        elif words[i] in _SCALES and len(words[i]) > 2:
-            scale = _SCALES[words[i]]
+        elif words[i] in SCALES and len(words[i]) > 2:
+            scale = SCALES[words[i]]
             if scale == 100.0:
                 part *= scale
             else:
@@ -356,10 +367,10 @@ def _with_unit(tokens: list[tuple[int, str]], start: int, value: float, after: i
         # "A$50" is not "US$50", which is "$50".
         country = tokens[start - 2][1] if start > 1 and tokens[start - 2][1] in _COUNTRIES else ""
         return Quantity(value, f"money{country}{before}"), after
-    if words[:3] == ["and", "a", "half"] and (words[3] in table or words[3] in _SCALES):
+    if words[:3] == ["and", "a", "half"] and (words[3] in table or words[3] in SCALES):
         value, after, words = value + 0.5, after + 3, [*words[3:], "", "", ""]  # "two and a half hours"
-        if words[0] in _SCALES:
-            value, after, words = value * _SCALES[words[0]], after + 1, words[1:]
+        if words[0] in SCALES:
+            value, after, words = value * SCALES[words[0]], after + 1, words[1:]
     skip = int(words[0] in _SIGNS)
     if words[skip] not in table:
         return Quantity(value), after

@@ -13,7 +13,7 @@ from sage_core.text.lexicon import names
 from sage_core.text.spans import Span
 from sage_core.verify.claims import CONTRADICTED, QUOTED
 from sage_core.verify.coefficients import threshold
-from sage_core.verify.contradictions import drop_converted_quantities, find_contradiction, unanchored
+from sage_core.verify.contradictions import find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
 from sage_core.verify.quantities import missing, quantities
@@ -37,7 +37,8 @@ _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 SUPPORTED_FROM = threshold("supported_from")
 """From training data: of answers of one claim from it on 80% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
-_HARDLY = 0.25  # Most of the words of a claim that is not found that any passage may have. By hand.
+# A claim is not found if no passage has a word of it, or so few and not all its numbers and names. By hand.
+_HARDLY = 0.25
 NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
 """What rules see, in the order of `support_features`, behind its six counts."""
 
@@ -77,7 +78,8 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
     values = support_features(text, own, material, contradicted=other is not None, verbatim=verbatim)
     # The first rule that holds bounds the probability and gives the reason.
-    word: Support = "not found" if values[0] <= _HARDLY else "unsure"
+    hardly = values[0] == 0 or (values[0] <= _HARDLY and values[3] + values[4] > 0)
+    word: Support = "not found" if hardly else "unsure"
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
     if verbatim:
         reason, least = VERBATIM_REASON, VERBATIM
@@ -128,7 +130,6 @@ def support_features(
         verbatim: Whether the passages hold it word for word.
     """
     sentences = material.sentences
-    own = stem_list(drop_converted_quantities(text, sentences)) or own
     words = set(own)
     near = 0  # Most words of the claim in three sentences in a row.
     for i, sentence in enumerate(sentences):

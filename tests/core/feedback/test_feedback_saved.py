@@ -25,10 +25,10 @@ def test_anything_else_is_told(trace):
 
 
 def test_unknown_keys_are_ignored_at_every_depth() -> None:
-    from sage_core.feedback.types import _usage, _verdict
+    from sage_core.feedback.types import Verdict, _usage
 
     verdict, usage = (
-        _verdict({"score": 8.0, "adjust": 0, "later": 1}),
+        Verdict.from_dict({"score": 8.0, "adjust": 0, "later": 1}),
         _usage({"prompt": 1, "completion": 2, "calls": 1, "later": 1}),
     )
     assert verdict is not None and verdict.score == 8 and usage.prompt == 1

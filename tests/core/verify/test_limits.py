@@ -43,6 +43,12 @@ FALSE = [
     ("The deposit is 1,250 euros.", "The deposit is not 1,250 euros."),
     ("The limit is 5 mg.", "The limit is not 5 mg."),
     ("Version 2.10 supports proxies.", "Version 2.1 supports proxies."),
+    ("The wool went from the mill to the weavers.", "The wool went from the weavers to the mill."),
+    ("The barge towed the raft across the lake.", "The raft towed the barge across the lake."),
+    ("Some of the paths are closed to riders in winter.", "The paths are closed to riders in winter."),
+    ("Members usually meet in the barn on Mondays.", "Members meet in the barn on Mondays."),
+    ("The rooms on the ground floor have showers.", "All rooms on the ground floor have showers."),
+    ("The seal might have eaten the herring.", "The seal ate the herring."),
 ]  # fmt: skip
 # Said by the passage, perhaps in other words or numbers written otherwise.
 TRUE = [
@@ -66,6 +72,8 @@ TRUE = [
      "The bridge was built by the town in 1932.", "Who built?"),
     ("The ferry leaves at seven. Dogs are not allowed.", "The ferry leaves at seven."),
     ("The room is -5 °C cold.", "The room is −5 °C cold."),
+    ("Ann Weber is the oldest keeper of the light.", "The oldest keeper of the light is Ann Weber."),
+    ("In winter the barn is closed.", "The barn is closed in winter."),
 ]  # fmt: skip
 
 
@@ -98,13 +106,13 @@ def test_what_they_say_is_not_contradicted(row: tuple[str, ...]) -> None:
 def test_a_quotation_fills_a_clause_whose_rest_takes_nothing_back(
     passage: str, claim: str, quoted: bool
 ) -> None:
-    first, *_ = LocalJudge(model=False).grounding(claim, [passage])
+    first, *_ = LocalJudge(model=False).claims("", claim, [passage])
     assert ("word for word" in first.reason) is quoted
 
 
 def test_a_quotation_is_of_one_passage() -> None:
-    (claim,) = LocalJudge(model=False).grounding(
-        "The mill is open.", ["Here stands the mill is", "open. It is."]
+    (claim,) = LocalJudge(model=False).claims(
+        "", "The mill is open.", ["Here stands the mill is", "open. It is."]
     )
     assert "word for word" not in claim.reason
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sage_core.errors import InputError, ModelError
-from sage_core.verify import LocalJudge, ModelJudge, mark_answer
+from sage_core.verify import LocalJudge, ModelJudge, mark_answer, support
 
 PASSAGES = ["The ferry leaves at seven and carries twelve cars.", "Seals sleep on rocks."]
 ANSWER = "At seven the ferry departs. Seals sleep on rocks all day."
@@ -24,15 +24,15 @@ def test_long_passages_are_read_in_windows_and_the_best_one_counts() -> None:
         seen.extend(text for text, _ in pairs)
         return [0.9 if "twelve" in text else 0.1 for text, _ in pairs]
 
-    (claim,) = ModelJudge(score, max_words=4).grounding("It carries some twelve vehicles.", PASSAGES)
+    (claim,) = ModelJudge(score, max_words=4).claims("", "It carries some twelve vehicles.", PASSAGES)
     assert claim.probability == 0.9 and all(len(text.split()) <= 4 for text in seen) and len(seen) == 4
 
 
 def test_a_passage_without_spaces_is_read_in_windows_too() -> None:
     seen: list[str] = []
     passage = "渡轮早上九点一刻从码头出发。" * 20
-    ModelJudge(lambda pairs: [seen.append(p[0]) or 0.4 for p in pairs], max_words=30).grounding(
-        "渡轮早上九点一刻出发。", [passage]
+    ModelJudge(lambda pairs: [seen.append(p[0]) or 0.4 for p in pairs], max_words=30).claims(
+        "", "渡轮早上九点一刻出发。", [passage]
     )
     assert "".join(seen) == passage and max(map(len, seen)) <= 60
 
@@ -47,10 +47,10 @@ def test_in_any_language_the_model_is_asked_and_its_word_counts(answer: str, lan
         if language
         else "Pazar günü ilk feribot saat 9:15'te bir kez kalkar."
     )
-    (alone,) = LocalJudge(model=False).grounding(answer, [passage])
+    (alone,) = LocalJudge(model=False).claims("", answer, [passage])
     assert alone.reason == f"unsure: not measured in {language or 'this language'}"
     for said, reason in ((0.9, ""), (0.1, "")):
-        (claim,) = ModelJudge(lambda pairs, said=said: [said] * len(pairs)).grounding(answer, [passage])
+        (claim,) = ModelJudge(lambda pairs, said=said: [said] * len(pairs)).claims("", answer, [passage])
         assert (claim.probability, claim.reason) == (said, reason)
 
 
@@ -70,7 +70,7 @@ def test_wrong_models(wrong: Any) -> None:
 @pytest.mark.parametrize("returned", [[0.5], [2.0, 0.5, 0.5, 0.5], [float("nan")] * 4])
 def test_probabilities_that_are_none(returned: list[float]) -> None:
     with pytest.raises(ModelError):
-        ModelJudge(lambda pairs: returned, max_words=8).grounding(ANSWER, PASSAGES)
+        ModelJudge(lambda pairs: returned, max_words=8).claims("", ANSWER, PASSAGES)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_a_model_is_asked_whatever_the_language(answer: str, passage: str) -> No
         return [0.9] * len(pairs)
 
     judge = ModelJudge(score)
-    (claim,) = judge.grounding(answer, [passage])
+    (claim,) = judge.claims("", answer, [passage])
     assert asked == [(passage, answer)]
     assert (claim.probability, claim.instead) == (0.9, "")
-    assert judge.supported("?", answer, [passage]) == pytest.approx(0.9)
+    assert support(judge.claims("?", answer, [passage])) == pytest.approx(0.9)
     (mark,) = mark_answer(answer, [passage], judge=judge)
     assert mark.support == "supported"

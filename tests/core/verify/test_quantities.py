@@ -73,7 +73,7 @@ def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
     table = "| Route | Length |\n|---|---|\n| Ridge path | 1.2 km |\n| Lake path | 800 m |"
     judge = LocalJudge()
     right, wrong = (
-        judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
+        judge.claims("", f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
     )
     assert not right.instead and wrong.instead
 
@@ -120,6 +120,6 @@ def test_odd_text_is_no_error(text: str) -> None:
 )
 def test_claims_are_judged_by_what_they_mean(right: str, wrong: str) -> None:
     passage = "The path is 1.2 km long. Add 500 ml of milk. The talk begins at 16:30. Anna Berg taught Tom Reed to sail."
-    (one,), (other,) = (LocalJudge(model=False).grounding(text, [passage]) for text in (right, wrong))
+    (one,), (other,) = (LocalJudge(model=False).claims("", text, [passage]) for text in (right, wrong))
     assert one.probability is not None and other.probability is not None
     assert one.probability > other.probability + 0.15

@@ -1,9 +1,11 @@
 """Verdicts on short answers over ten documents, graded by a critic that approves everything."""
 
+import json
+
 import pytest
 
-from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Verdict
+from sage_core.llm import Message
 from sage_core.verify import check, settled
 
 DOCUMENTS = [
@@ -126,7 +128,7 @@ KILN = """| Item | Member | Non-member |
     ("passage", "question", "right", "wrong", "instead"),
     [
         (HOTEL, "What is the hotel limit in Zurich?", "210 euros", "140 euros", "210 euros"),
-        (HOTEL, "What is the hotel limit?", "The limit for a hotel is 140 euros a night.", "", ""),
+        (HOTEL, "Limit?", "The limit for a hotel is 140 euros a night in most cities.", "", ""),
         (HOTEL, "What is the limit?", "", "The limit in Zurich is 140 euros a night.", "210 euros"),
         (
             KILN,
@@ -259,13 +261,51 @@ def test_the_place_is_named_by_its_heading() -> None:
     assert "1,250" in mark.reason and "Orchard lease" in mark.reason
 
 
-@pytest.mark.parametrize(("passage", "mark"), [(0, "not found"), (11, "not found"), (2, "unsure")])
-def test_what_is_merely_not_found_overrules_no_critic(passage: int, mark: str) -> None:
+def test_what_is_merely_not_found_overrules_no_critic() -> None:
     question, answer = "Who sells tickets?", "Tickets are sold by the bakery in Elm Street."
-    verdict = settled(Verdict(9, passage=passage), question, answer, DOCUMENTS)
+    verdict = settled(Verdict(9), question, answer, DOCUMENTS)
     assert (verdict.score, verdict.accepted, verdict.vetoed_by) == (9, True, "")
-    assert [m.support for m in verdict.marks] == [mark], "unsure if the critic names a passage that there is"
+    assert [m.support for m in verdict.marks] == ["not found"]
     assert not check(question, DOCUMENTS, answer).accepted
+
+
+OPEN = "The front office opens early. Rehearsals happen at the hall of the parish at dusk. Seals eat lamps."
+DESK = ["Somebody sits in the front office from nine to five.", "They rehearse in the hall of the parish."]
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ('{"statements": ["supported", "contradicted"]}', ["supported", "contradicted", "not found"]),
+        ('{"statements": ["supported"]}', ["supported", "unsure", "not found"]),
+        ("I would rather not say.", ["unsure", "unsure", "not found"]),
+        (None, ["unsure", "unsure", "not found"]),
+    ],
+)
+def test_an_llm_is_asked_once_for_what_is_unsure(reply: str | None, words: list[str]) -> None:
+    asked: list[str] = []
+
+    def llm(messages: list[Message]) -> str:
+        asked.append(messages[-1].content)
+        if reply is None:
+            raise RuntimeError("server gone")
+        return reply
+
+    verdict = check("When?", DESK, OPEN, llm=llm)
+    assert [m.support for m in verdict.marks if m.text.strip()] == words
+    assert len(asked) == 1 and "[2] Rehearsals happen" in asked[0] and "[3]" not in asked[0]
+    assert check("When?", DESK, "Seals eat lamps.", llm=llm) and len(asked) == 1, "nothing is unsure"
+
+
+def test_a_verdict_comes_back_from_its_dict() -> None:
+    verdict = check("", DOCUMENTS, "The rent is 1,520 euros a month. Seals eat lamps.")
+    assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
+    report = verdict.report()
+    assert (
+        "contradicted: The rent is 1,520 euros a month.\n  passage 2, Orchard lease, Rent: “The rent is 1,250"
+        in report
+    )
+    assert "the passages say “1,250 euros”" in report and report.endswith("not found: Seals eat lamps.")
 
 
 def test_a_grade_is_lowered_and_never_raised() -> None:
@@ -274,6 +314,3 @@ def test_a_grade_is_lowered_and_never_raised() -> None:
     assert settled(Verdict(5, 1), question, wrong, DOCUMENTS).score == 3
     low = settled(Verdict(2.5), question, wrong, DOCUMENTS, FeedbackConfig(accept_score=2))
     assert low.score == 2.5 and not low.accepted
-    assert not settled(Verdict(9), question, wrong, DOCUMENTS, FeedbackConfig(veto="off")).vetoed_by
-    with pytest.raises(InputError, match="veto"):
-        FeedbackConfig(veto="maybe")  # type: ignore[arg-type]
