@@ -66,8 +66,9 @@ format: install  ## Put style and formatting right, where that can be done by it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: install  ## Check types (mypy strict)
+types: install  ## Check types (mypy strict; pyright over the blocks of README and docs)
 	$(BIN)/mypy
+	$(BIN)/python scripts/check_types.py
 
 hooks: install  ## Check style before every commit and types before every push (pre-commit, offline)
 	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push

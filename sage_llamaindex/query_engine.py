@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 from typing import Any, get_args
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -257,7 +258,7 @@ class SageQueryEngine(RetrieverQueryEngine):
 
     @classmethod
     def from_query_engine(
-        cls, engine: RetrieverQueryEngine, *, critic: Any = None, loop: FeedbackConfig | None = None
+        cls, engine: BaseQueryEngine, *, critic: Any = None, loop: FeedbackConfig | None = None
     ) -> Self:
         """The parts of an existing engine, with selection and feedback around them.
 
@@ -279,9 +280,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             retriever = SageRetriever(retriever, select=False)
         if isinstance(engine, SageQueryEngine):
             critic, loop = critic or engine._own_critic, loop or engine._loop
-        made = cls(
-            retriever, copy.copy(synthesizer), postprocessors, critic=critic, loop=loop or DEFAULT_FEEDBACK
-        )
+        parts = retriever, copy.copy(synthesizer), postprocessors
+        made = cls(*parts, critic=critic, loop=loop or DEFAULT_FEEDBACK)
         return made._observed_by(engine.callback_manager)
 
     def _observed_by(self, manager: CallbackManager) -> Self:
