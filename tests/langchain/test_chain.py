@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate
@@ -27,7 +27,6 @@ from tests.fakes.langchain import (
     ToolChat,
     WatchingCounter,
     WordEmbeddings,
-    WordReranker,
     graded,
     tokens,
 )
@@ -138,37 +137,6 @@ async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
     )
 
 
-# The critic
-
-
-GONE = RuntimeError("server gone")
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize(
-    ("replies", "score"),
-    [
-        (["I would say: Score: 9/10, adjust: 0"], 9),
-        ([graded(9)], 9),
-        (["Splendid!"], None),
-        ([""], None),
-        ([graded(42)], None),
-        ([GONE], None),
-    ],
-)
-async def test_what_a_critic_replies(replies, score, awaited):
-    c = chain("the answer", *replies)
-    out = await c.ainvoke("bees?") if awaited else c.invoke("bees?")
-    trace = out["sage"]
-    assert (out["answer"], trace["score"]) == ("the answer", score)
-    assert trace["stop_reason"] == ("accepted" if score else "critic_failed")
-    if isinstance(replies[-1], RuntimeError):
-        assert "server gone" in trace["rounds"][0]["error"]
-    else:
-        assert trace["usage"]["judge"]["calls"] == len(replies)
-        assert trace["rounds"][0]["verdict"]["parsed"] is (score is not None)
-
-
 # Failures
 
 
@@ -192,8 +160,6 @@ def test_no_documents_ask_no_model():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"max_rounds": 0}, "max_rounds"),
-        ({"accept_score": 11}, "accept_score"),
         ({"prompt": ChatPromptTemplate.from_template("{input}")}, "context"),
         ({"prompt": "{context} {input}"}, "prompt"),
         ({"max_round": 2}, "max_round"),
@@ -204,23 +170,6 @@ def test_wrong_construction_is_named(settings, named):
         chain(**settings)
     with pytest.raises(InputError, match="question"):
         chain().invoke({"text": "bees?"})
-
-
-def test_somebody_else_s_compressor_ranks_first():
-    class Foreign(BaseDocumentCompressor):
-        def compress_documents(self, documents, query, callbacks=None):
-            return [
-                d.model_copy(update={"metadata": {**d.metadata, "relevance_score": s}})
-                for d, s in zip(documents, SCORES, strict=True)
-            ]
-
-    foreign = SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=Foreign())
-    selector = SageCompressor(
-        reranker=None, scale="probability", selection=SelectionConfig(min_k=2, rule="gradient")
-    )
-    both = SageRetriever(base_retriever=foreign, base_compressor=selector)
-    out = chain("a", graded(9), retriever=both).invoke("bees?")
-    assert [d.metadata["i"] for d in out["context"]] == [0, 1, 2]
 
 
 # Usage
@@ -336,21 +285,6 @@ def test_with_config_retry_fallbacks_and_configurable_fields():
         limited.invoke("bees?", {"configurable": {"loop": FeedbackConfig(max_rounds=1)}})["answer"]
         == "draft one"
     )
-
-
-async def test_configuration_reaches_retriever_and_model():
-    store = InMemoryVectorStore(WordEmbeddings())
-    store.add_documents(DOCUMENTS)
-    inner = store.as_retriever(search_kwargs={"k": 2}).configurable_fields(
-        search_kwargs=ConfigurableField(id="search")
-    )
-    config = {"configurable": {"search": {"k": 5}}}
-    over = SageRetriever(base_retriever=inner, base_compressor=SageCompressor(reranker=WordReranker()))
-    c = chain("one", graded(9), "two", graded(9), "three", graded(9), retriever=over)
-    assert len(c.invoke("bees?")["context"]) == 2
-    assert len(c.invoke("bees?", config)["context"]) == 5
-    assert len((await c.ainvoke("bees?", config))["context"]) == 5
-    assert [s.id for s in c.config_specs] == ["search"]
 
 
 def test_wrapped_retrievers_are_found_and_others_are_wrapped():

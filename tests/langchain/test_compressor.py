@@ -106,21 +106,6 @@ def test_missing_scores_are_an_error_that_says_what_to_do(score, named):
         assert len(said.compress_documents(docs, "q")) == 3
 
 
-def test_bad_settings_are_errors_at_once():
-    for bad in (
-        {"min_k": -1},
-        {"gradient": 2.0},
-        {"min_k": 5, "max_k": 3},
-        {"top_n": 0},
-        {"rule": "knee"},
-        {"reranker": object()},
-        {"scale": "logits"},
-        {"reranker": ListReranker([]), "min_kk": 3},
-    ):
-        with pytest.raises(InputError):
-            SageCompressor(**bad)
-
-
 def test_a_reranker_that_gives_too_few_scores_is_an_error():
     with pytest.raises(InputError, match=r"2.*3"):
         SageCompressor(reranker=ListReranker([0.1, 0.2])).compress_documents(documents(3), "q")

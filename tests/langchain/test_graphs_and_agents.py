@@ -5,9 +5,6 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
-from langchain_core.prompts import PromptTemplate
-from langchain_core.tools import create_retriever_tool
 
 from sage_core.feedback import Verdict
 from sage_core.selection import FixedK, SelectionConfig
@@ -15,7 +12,7 @@ from sage_core.text.tokens import get_counter
 from sage_langchain import SageCompressor, SageGrounding, SageRetriever
 from tests.fakes.langchain import graded
 from tests.fakes.models import WordReranker
-from tests.langchain.test_chain import DOCUMENTS, TWO_ROUNDS, chain
+from tests.langchain.test_chain import TWO_ROUNDS, chain
 from tests.langchain.test_chain_streams import StreamingChat
 
 
@@ -54,20 +51,6 @@ def test_message_streams_of_a_graph_show_no_drafts_and_no_grades():
     assert shown(chain("all of it", graded(9), model=StreamingChat, max_rounds=1)) == ["all ", "of ", "it"]
 
 
-def retriever_tool() -> Any:
-    retriever = SageRetriever(
-        base_retriever=lambda _: DOCUMENTS,
-        base_compressor=SageCompressor(reranker=WordReranker(), selection=SelectionConfig(min_k=2, max_k=2)),
-    )
-    return create_retriever_tool(
-        retriever,
-        "search",
-        "Search the notes.",
-        document_prompt=PromptTemplate.from_template("{page_content} ({relevance_score})"),
-        response_format="content_and_artifact",
-    )
-
-
 def test_a_tool_keeps_within_its_tokens_and_says_so_if_nothing_is_found():
     pages = [Document(f"Passage {i} on bees. " * 20, metadata={"source": f"{i}.md"}) for i in range(5)]
     ours = SageCompressor(reranker=WordReranker(), selection=SelectionConfig(rule=FixedK(5)))
@@ -102,12 +85,3 @@ def test_a_verdict_survives_a_checkpoint(monkeypatch):
     assert Verdict.from_dict(verdict).marks[0].text == "It leaves at nine."
     for part, key in ((SageGrounding(), "verdict"), (chain(), "sage")):
         assert key in part.get_output_jsonschema()["properties"]
-
-
-async def test_a_retriever_tool_gives_documents_with_scores():
-    tool = retriever_tool()
-    call = {"name": "search", "args": {"query": "Passage 3"}, "id": "1", "type": "tool_call"}
-    for message in (tool.invoke(call), await tool.ainvoke(call)):
-        assert isinstance(message, ToolMessage)
-        assert message.content.startswith("Passage 3 about bees. (1.0)")
-        assert [d.metadata["relevance_score"] for d in message.artifact] == [1.0, 0.5]

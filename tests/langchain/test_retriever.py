@@ -66,18 +66,6 @@ class TestStandard(RetrieversIntegrationTests):
         return "document 3"
 
 
-class TestStandardScoredSearch(TestStandard):
-    """The same for the scored search alone."""
-
-    @property
-    def retriever_constructor(self) -> type[CandidateSearch]:
-        return CandidateSearch
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"vectorstore": fake_store()}
-
-
 def test_reranks_and_selects():
     retriever = over_words()
     ranked = retriever.invoke("bees", select=False)
@@ -150,12 +138,6 @@ async def test_max_concurrency_and_tags_reach_the_inner_retriever_once():
         assert found["max_concurrency"] == 3
         assert found["tags"] == ["mine"] and found["metadata"]["a"] == 1
         assert found.get("run_name") != "outer"
-
-
-def test_configurable_fields_of_its_own():
-    retriever = over_words().configurable_fields(k=ConfigurableField(id="k"))
-    assert len(retriever.invoke("bees", {"configurable": {"k": 2}})) == 2
-    assert len(retriever.invoke("bees")) >= 7
 
 
 @pytest.mark.parametrize("key", ["input", "query", "question"])

@@ -119,16 +119,6 @@ def test_a_chunk_size_gives_chunks_of_about_that_size():
     assert mean == pytest.approx(100, rel=0.1)
 
 
-def test_sizes_alone_and_units():
-    assert SageTextSplitter(chunk_size=100)._chunk_size == 100
-    chars = splitter(chunk_size=100)
-    assert max(map(len, chars.split_text(TEXT * 4))) <= 100
-    tokens = splitter()
-    assert tokens.segmenter.counter.name == "bert"
-    assert tokens._chunk_size == tokens.segmenter.max_tokens == Segmenter(HashModel()).max_tokens
-    assert splitter(chunk_size=7, length_function=word_length).segmenter.min_tokens <= 7
-
-
 def test_every_argument_reaches_the_segmenter():
     s = splitter(chunk_size=50, keep_separator=True).segmenter
     assert (s.max_tokens, s.target_tokens) == (50, 33)

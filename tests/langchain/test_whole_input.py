@@ -13,7 +13,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from tests.fakes.langchain import ListReranker, ScriptedChat, WordEmbeddings, graded
 from tests.fakes.models import WordReranker
@@ -138,26 +137,6 @@ def test_what_a_fallback_gives_is_ranked(configured):
     out = chain.invoke("bees?", config)
     assert out["answer"] == "a" and out["context"]
     assert all("relevance_score" in d.metadata for d in out["context"])
-
-
-def test_a_plain_retriever_with_fallbacks_is_put_into_a_sage_retriever():
-    inner = Recording(seen=[]).with_fallbacks([Recording(seen=[])])
-    chain = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), inner)
-    assert isinstance(chain.retriever, SageRetriever)
-
-
-def test_settings_of_the_compressor_are_sent_where_they_belong():
-    store = InMemoryVectorStore(WordEmbeddings())
-    made = SageRetriever.from_vectorstore(
-        store, selection=SelectionConfig(min_k=2), reranker=ListReranker(SCORES)
-    )
-    assert made.base_compressor == SageCompressor(
-        reranker=made.base_compressor.reranker, selection=SelectionConfig(min_k=2)
-    )
-    limited = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), max_context_tokens=9)
-    assert limited.base_compressor.limits == SelectionConfig(max_k=5, max_context_tokens=9)
-    with pytest.raises(InputError, match="selection"):
-        SageRetriever.from_vectorstore(store, selection=3)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "2", True])

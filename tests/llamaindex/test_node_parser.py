@@ -11,12 +11,10 @@ import pytest
 from llama_index.core import Document, Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.node_parser import (
-    HierarchicalNodeParser,
     HTMLNodeParser,
     MarkdownNodeParser,
     SentenceSplitter,
 )
-from llama_index.core.node_parser.interface import NodeParser
 from llama_index.core.schema import (
     BaseNode,
     ImageDocument,
@@ -25,7 +23,6 @@ from llama_index.core.schema import (
     MediaResource,
     MetadataMode,
     Node,
-    NodeRelationship,
     TextNode,
 )
 from llama_index_instrumentation import get_dispatcher
@@ -172,19 +169,6 @@ def test_settings_chunk_size_reaches_the_parser(segmenter: Segmenter) -> None:
         Settings.chunk_size = 0
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t\u00a0\n"])
-async def test_blank_documents_give_no_nodes_and_ask_no_model(text: str) -> None:
-    model = OverlapModel()
-    parser = SageNodeParser(segmenter=Segmenter(model))
-    assert parser([Document(text=text)]) == []
-    assert await parser.acall([Document(text=text)]) == []
-    assert parser.split_text(text) == []
-    assert model.calls == []
-    mixed = parser([Document(text=text), Document(text=TOPICS[0]), Document(text=text)])
-    assert [n.get_content() for n in mixed] == [TOPICS[0]]
-    assert parser([]) == []
-
-
 def test_documents_are_judged_together(parser: SageNodeParser, segmenter: Segmenter) -> None:
     parser.get_nodes_from_documents([Document(text=story(), metadata={"n": i}) for i in range(9)])
     assert isinstance(segmenter.model, OverlapModel)
@@ -219,23 +203,6 @@ class TestChained:
             part.start_char_idx = part.end_char_idx = None
         nodes = parser(parts)
         assert nodes and all(n.start_char_idx is None for n in nodes)
-
-    @pytest.mark.slow  # SentenceSplitter loads NLTK, which takes seconds
-    def test_within_a_hierarchy(self, segmenter: Segmenter) -> None:
-        parsers: dict[str, NodeParser] = {
-            "coarse": SentenceSplitter(chunk_size=120, chunk_overlap=0),
-            "fine": SageNodeParser(segmenter=segmenter),
-        }
-        hierarchy = HierarchicalNodeParser.from_defaults(
-            node_parser_ids=["coarse", "fine"], node_parser_map=parsers
-        )
-        nodes = hierarchy.get_nodes_from_documents([Document(text=story())])
-        children = [n for n in nodes if NodeRelationship.PARENT in n.relationships]
-        assert children
-        parents = {n.node_id: n for n in nodes}
-        for child in children:
-            assert child.parent_node is not None
-            assert child.get_content() in parents[child.parent_node.node_id].get_content()
 
 
 PICTURE = MediaResource(path="a.png")

@@ -75,12 +75,6 @@ class TestSaving:
         SageNodeParser.from_dict(data, **again)
         assert "from_dict again" in caplog.text
 
-    def test_schemas_can_be_made(self) -> None:
-        properties = SageNodeParser.model_json_schema()["properties"]
-        assert {"model", "chunk_size", "target_tokens"} <= set(properties)
-        assert "segmenter" not in properties
-        assert properties["class_name"]["default"] == "SageNodeParser"
-
 
 class TestPickling:
     def test_every_setting_survives_and_the_live_object_is_left_alone(self) -> None:
@@ -142,14 +136,6 @@ class TestPipelines:
             found.append(IngestionPipeline(transformations=[parser], cache=cache).run(documents=documents))
         assert [len(m.calls) for m in models] == [1, 0, 1]
         assert [[n.get_content() for n in nodes] for nodes in found] == [TOPICS] * 3
-
-    async def test_sync_and_async_runs_agree(self) -> None:
-        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0), id_func=numbered_id)
-        documents = [Document(id_=f"d{i}", text=story()) for i in range(3)]
-        pipeline = IngestionPipeline(transformations=[parser], disable_cache=True)
-        sync = pipeline.run(documents=documents, num_workers=None)
-        assert await pipeline.arun(documents=documents) == sync
-        assert len({n.node_id for n in sync}) == 15
 
     def test_two_worker_processes(self) -> None:
         own = Segmenter(OverlapModel(), min_tokens=0, max_tokens=12, counter="words")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
-from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
     ExactMatchFilter,
@@ -50,24 +49,6 @@ def test_copies_change_the_copy() -> None:
     plain = _private.undiversified(different)
     assert plain is not None and _private.undiversified(plain) is None is _private.undiversified(retriever)
     assert _private.undiversified(different) is not None, "it stays as it is"
-
-
-def test_nodes_that_come_later_are_followed() -> None:
-    made = index()
-    retriever = made.as_retriever(similarity_top_k=9)
-    _private.follow_new_nodes(retriever)
-    _private.follow_new_nodes(FixedRetriever())
-    made.insert_nodes([TextNode(text="Ferry 7.", id_="7")])
-    assert "7" in [found.node.node_id for found in retriever.retrieve("Ferry 7.")]
-
-
-def test_of_an_engine_and_its_parts() -> None:
-    made, llm = index(), MockLLM()
-    engine = made.as_query_engine(llm=llm)
-    retriever, synthesizer, postprocessors = _private.parts_of(engine)
-    assert _private.index_of(retriever) is made and postprocessors == []
-    assert _private.llm_of(synthesizer) is llm
-    assert _private.llm_of(object()) is None
 
 
 @pytest.mark.parametrize("package", [sage_llamaindex, sage_langchain])

@@ -36,11 +36,6 @@ class TestMaking:
     @pytest.mark.parametrize(
         ("bad", "named"),
         [
-            ({"accept_score": 11}, "accept"),
-            ({"max_rounds": 0}, "rounds"),
-            ({"policy": "bold"}, "policy"),
-            ({"max_calls": 0}, "max_calls"),
-            ({"critic": "gpt"}, "critic"),
             ({"critic": object()}, "critic is an LLM"),
             ({"node_postprocessors": [SageNodePostprocessor(), SageNodePostprocessor()]}, "one Sage"),
             ({"critics": None}, "critics"),

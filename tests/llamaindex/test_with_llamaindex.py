@@ -3,21 +3,17 @@
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core import MockEmbedding, SummaryIndex, VectorStoreIndex
 from llama_index.core.agent import ReActAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import (
-    CondensePlusContextChatEngine,
     CondenseQuestionChatEngine,
-    ContextChatEngine,
 )
-from llama_index.core.evaluation import RelevancyEvaluator
-from llama_index.core.postprocessor import LLMRerank, PrevNextNodePostprocessor
-from llama_index.core.query_engine import CitationQueryEngine, RetryQueryEngine, RouterQueryEngine
+from llama_index.core.postprocessor import LLMRerank
+from llama_index.core.query_engine import CitationQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
-from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
-from llama_index.core.selectors import LLMSingleSelector
+from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool
 
 from sage_core.segmentation import Segmenter
@@ -79,18 +75,6 @@ class TestChat:
         assert found._response_synthesizer._streaming is False
         assert len(llm.asked("critic")) == 5
 
-    async def test_context_engines_take_the_postprocessor(self) -> None:
-        llm = ScriptedLLM.of(["spoken"])
-        sage = SageNodePostprocessor(
-            reranker=None, selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability"
-        )
-        for kind in (ContextChatEngine, CondensePlusContextChatEngine):
-            chat = kind.from_defaults(
-                retriever=FixedRetriever(0.9, 0.8, 0.7), llm=llm, node_postprocessors=[sage]
-            )
-            assert len(chat.chat("Why?").source_nodes) == 2
-            assert len((await chat.achat("Why?")).source_nodes) == 2
-
 
 class TestWrappers:
     async def test_citations_cut_and_selected_by_ours(self) -> None:
@@ -110,18 +94,6 @@ class TestWrappers:
             assert sorted(t.partition(":\n")[2].strip() for t in texts) == sorted(
                 [TOPICS[i] for i in (0, 1, 4)]
             )
-
-    async def test_router_and_retry(self) -> None:
-        llm = ScriptedLLM.of(["said"])
-        inner = engine(llm)
-        chooser = ScriptedLLM.of(['[{"choice": 1, "reason": "only one"}]'])
-        router = RouterQueryEngine.from_defaults(
-            query_engine_tools=[tool(inner)], llm=llm, selector=LLMSingleSelector.from_defaults(llm=chooser)
-        )
-        retry = RetryQueryEngine(inner, RelevancyEvaluator(llm=ScriptedLLM.of(["YES"])))
-        for found in (router, retry):
-            assert str(found.query("Why?")) == "said"
-            assert str(await found.aquery("Why?")) == "said"
 
     async def test_an_engine_behind_an_index_node(self) -> None:
         inner = engine(ScriptedLLM.of(["from inside"]))
@@ -167,39 +139,3 @@ class TestScoresOfOthers:
             assert rerank.top_n == 1 and nodes[0].score == 0.5
             ranking = sage.rerank(nodes, QueryBundle("q")) if run == "sync" else None
             assert ranking is None or ranking.scale == "unbounded"
-
-    @pytest.mark.slow
-    def test_sentence_transformer_rerank_as_the_reranker(self, tmp_path: Any) -> None:
-        pytest.importorskip("sentence_transformers")
-        from llama_index.core.postprocessor import SentenceTransformerRerank
-
-        from tests.fakes.cross_encoder import save_model
-
-        folder = str(save_model(tmp_path))
-        nodes = FixedRetriever(*[0.5] * 6).retrieve("q")
-        stock = SentenceTransformerRerank(model=folder, top_n=2, device="cpu")
-        sage = SageNodePostprocessor(reranker=stock, scale="logit", selection=SelectionConfig(min_k=6))
-        expected = SentenceTransformerRerank(model=folder, top_n=6, device="cpu").postprocess_nodes(
-            FixedRetriever(*[0.5] * 6).retrieve("q"), query_str="text 3"
-        )
-        kept = sage.postprocess_nodes(nodes, query_str="text 3")
-        assert [n.node_id for n in kept] == [n.node_id for n in expected]
-        assert [n.score for n in kept] == pytest.approx([float(n.score or 0) for n in expected])
-        assert sage.to_dict()["reranker"] == {"custom": "SentenceTransformerRerank"}
-        with pytest.raises(ValueError, match="question"):
-            sage.postprocess_nodes(nodes)
-
-    def test_links_of_our_chunks_lead_prev_next(self) -> None:
-        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
-        nodes = parser([Document(text=story())])
-        storage = StorageContext.from_defaults()
-        storage.docstore.add_documents(nodes)
-        widen = PrevNextNodePostprocessor(docstore=storage.docstore, num_nodes=1, mode="both")
-        found = widen.postprocess_nodes([NodeWithScore(node=nodes[2], score=1.0)])
-        assert [n.get_content() for n in found] == TOPICS[1:4]
-        # Neighbours have no score: kept up to min_k, behind the one that has.
-        kept = SageNodePostprocessor(reranker=None, selection=SelectionConfig(min_k=2)).postprocess_nodes(
-            found
-        )
-        assert kept[0].get_content() == TOPICS[2]
-        assert len(kept) == 2

@@ -15,15 +15,14 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from sage_app.rendering.wording import grade_words, support_words
 from sage_core import FeedbackConfig, FeedbackResult
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, parse_verdict, run_loop
 from sage_core.feedback.types import format_trace
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import SelectionConfig
-from sage_core.verify import LocalJudge, mark_answer
+from sage_core.verify import LocalJudge
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
-from tests.fakes.doors import at_door
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.parity.asking import ASKING, Asked, Given
@@ -149,10 +148,6 @@ def test_a_judge_that_raises_loses_no_answer(
     assert result.score == (9 if critic == "llm" else 5), "the LLM graded, or nothing is known"
 
 
-def test_nothing_is_supported_beneath_an_abstention() -> None:
-    assert support_words(mark_answer("The documents do not say.", DOCUMENTS)) == ""
-
-
 def test_events_say_who_vetoed() -> None:
     events: list[Any] = []
 
@@ -167,19 +162,6 @@ def test_events_say_who_vetoed() -> None:
     chain.invoke(KEPT, {"callbacks": [Handler()]})
     ((name, score, vetoed_by),) = events
     assert (name, vetoed_by) == ("sage_round", "local judge") and score <= 3
-
-
-def test_of_what_kind_the_critic_is() -> None:
-    def chain(**settings: Any) -> str:
-        return create_sage_chain(ScriptedChat(replies=[]), lambda _: [], **at_door(**settings)).loop.critic
-
-    def engine(**settings: Any) -> SageQueryEngine:
-        return SageQueryEngine.from_args(Given([]), llm=ScriptedLLM.of(), **settings)
-
-    assert chain(critic="auto") == chain(loop=FeedbackConfig(critic="auto")) == "auto" and chain() == "llm"
-    for make in (chain, engine):
-        with pytest.raises(InputError, match="nobody"):
-            make(critic="nobody")
 
 
 # The rounds: the same scores and replies give the same trace in the core and at both doors.

@@ -19,7 +19,7 @@ from sage_core.errors import InputError
 from sage_core.selection import FixedK, SelectionConfig
 from sage_langchain import SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as ChainRetriever
-from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
 
@@ -140,9 +140,3 @@ def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
     engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="local")
     inner = "SageRetriever(VectorIndexRetriever, words_from='docstore')"
     assert repr(engine) == f"SageQueryEngine({inner}, critic='local')"
-
-
-def test_sizes_by_position() -> None:
-    with pytest.warns(UserWarning, match="chunk_overlap"):
-        parser = SageNodeParser(512, 20)
-    assert parser.to_dict() == SageNodeParser(chunk_size=512).to_dict()

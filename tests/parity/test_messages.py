@@ -41,6 +41,9 @@ MISTAKES = [
     *((lambda make=make: make("hybird"), "'hybrid'") for make in RERANKERS),
     *((lambda make=make: make("BAAI/bge-reranker-base"), "'BAAI/bge-reranker-base'.*object") for make in RERANKERS),
     *((lambda make=make: make(" "), "reranker") for make in RERANKERS),
+    *((lambda make=make: make(object()), "reranker") for make in RERANKERS),
+    (lambda: SageNodePostprocessor(scale="logits"), "scale"),
+    (lambda: SageCompressor(scale="logits"), "scale"),
     (lambda: HybridReranker().score(["a", "b"], "q"), r"score\(query, texts\)"),
     (lambda: HybridReranker().score("q", "abc"), "texts"),
     # Models and counters that are not there

@@ -20,7 +20,6 @@ from sage_app import LLMAnswerer, Sage
 from sage_app.models import OpenAIChat
 from sage_core.feedback import FeedbackResult
 from sage_core.llm.messages import Message
-from sage_core.verify import mark_answer
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageQueryEngine
 from tests.fakes.llamaindex import trace_of
@@ -137,8 +136,3 @@ async def test_chain(chat: OpenAIChat) -> None:
     for found in (chain.invoke(UNSAID), await chain.ainvoke(UNSAID)):
         ends_well(found["answer"], FeedbackResult.from_dict(found["sage"]))
     assert "".join(piece["answer"] for piece in chain.stream(UNSAID) if "answer" in piece).strip()
-
-
-def test_an_invented_captain_is_marked() -> None:
-    marks = mark_answer("The ferry takes 40 minutes. Captain Elen steers it.", list(GUIDE))
-    assert [m.support for m in marks if m.text.strip()] == ["supported", "not found"]

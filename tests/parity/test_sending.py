@@ -288,11 +288,6 @@ def in_list(long: Searched) -> list[NodeWithScore]:
     return long.index.as_retriever(similarity_top_k=60).retrieve(MOORED)
 
 
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_caller_who_asks_for_so_many_gets_so_many(k: int, long: Searched) -> None:
-    assert len(LangChainRetriever.from_vectorstore(long.store).invoke(MOORED, k=k)) == k
-
-
 def test_passages_that_touch_are_one(long: Searched) -> None:
     many = SelectionConfig(min_context_tokens=450)
     nodes = SageNodePostprocessor(selection=many).postprocess_nodes(in_list(long), query_str=MOORED)

@@ -23,7 +23,6 @@ from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat, served
 from sage_app.pipeline.sage import Sage
 from sage_core.errors import LLMError
-from sage_core.llm import Message
 from tests.fakes.llm_server import BadServer, LLMServer, Reply, Request, headers_and_nothing
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill, run
@@ -32,7 +31,6 @@ pytest.importorskip("openai")
 
 ASKS = 100
 PLACES = 20
-HELLO = [Message("user", "Where is the lighthouse?")]
 KEY = "sk-secret-0123456789abcdef"
 
 FAULTS: dict[str, Callable[[], Reply]] = {

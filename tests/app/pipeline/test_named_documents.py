@@ -10,8 +10,6 @@ from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.results import NamedBy, Retrieval
 from sage_app.rendering.rows import retrieval_rows
 from sage_core.errors import InputError
-from sage_core.feedback import Verdict
-from sage_core.llm.usage import TokenUsage
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill
 
@@ -94,23 +92,6 @@ def test_who_names_a_document_is_said(tmp_path: Path) -> None:
     holt, petrel = (next(r for r in rows if text in r.text) for text in ("# Mara Holt", "sold"))
     assert petrel.rank < holt.rank and holt.because == f"[{petrel.rank}] names it"
     assert petrel.because == "the question names it"
-
-
-class Critic:
-    """Asks for more until a text is shown, and does not say what is missing."""
-
-    label = "scripted"
-
-    def __init__(self, needed: str) -> None:
-        self.needed = needed
-
-    def generate(self, question: str, context: Sequence[str], **_: object) -> tuple[str, TokenUsage]:
-        return "The owner raised goats.", TokenUsage(1, 1, 1)
-
-    def judge(
-        self, question: str, context: Sequence[str], answer: str, **_: object
-    ) -> tuple[Verdict, TokenUsage]:
-        return Verdict(10) if self.needed in "".join(context) else Verdict(4, 1), TokenUsage(1, 1, 1)
 
 
 def test_a_passage_says_which_documents_it_names(tmp_path: Path) -> None:

@@ -315,9 +315,6 @@ def test_a_segmented_text_is_shown_in_full():
         assert re.sub(r"\s", "", chunk) in left
 
 
-# -- colors ----------------------------------------------------------------------------------------------
-
-
 # -- files ------------------------------------------------------------------------------------------------
 
 
@@ -337,12 +334,6 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
     with pytest.raises(InputError):
         write_page(tmp_path / ("n" * 300 + ".html"), "x")
     assert os.listdir(tmp_path) == []
-
-
-# -- mistakes ---------------------------------------------------------------------------------------------
-
-
-# -- the pictures of the documentation --------------------------------------------------------------------
 
 
 def test_many_passages_are_folded():

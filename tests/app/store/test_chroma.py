@@ -22,7 +22,6 @@ from tests.fakes.stores import fill
 pytest.importorskip("chromadb")
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 QUERY = HashEmbedder().embed_query("the")
 
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -208,20 +207,6 @@ def test_a_store_survives_pickling(tmp_path: Path) -> None:
     run(tmp_path / "store", fill(tmp_path / "docs"))
     with FolderStore(tmp_path / "store") as opened, pickle.loads(pickle.dumps(opened)) as copy:
         assert copy.search(QUERY, 3) == opened.search(QUERY, 3)
-
-
-class WaitingEmbedder(HashEmbedder):
-    """Loads, so to speak, until it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loading, self.go_on = threading.Event(), threading.Event()
-        self.let_go: list[bool] = []
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        self.loading.set()
-        self.let_go.append(self.go_on.wait(10))
-        return super().embed_query(text)
 
 
 NO_RIGHTS = """

@@ -8,7 +8,6 @@ import pytest
 
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, Verdict, arun_loop, run_loop
-from sage_core.feedback.drivers import Steps
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection.cut import Selection
 
@@ -90,8 +89,3 @@ async def test_the_async_driver_gives_the_same_trace() -> None:
 
     result = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, judge)
     assert result == drive(replies)
-
-
-def known(value: Any) -> Steps[Any]:
-    return value
-    yield
