@@ -70,17 +70,13 @@ _PROPERTIES: dict[str, object] = {
 }
 
 
-def _schema(properties: dict[str, object]) -> dict[str, object]:
-    return {
-        "title": "verdict",
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-VERDICT_SCHEMA = _schema(_PROPERTIES)
+VERDICT_SCHEMA: dict[str, object] = {
+    "title": "verdict",
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
+    "additionalProperties": False,
+}
 """JSON schema of a verdict, for models with structured output."""
 
 

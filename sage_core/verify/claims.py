@@ -13,6 +13,7 @@ from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import language_of, sample
+from sage_core.text.lines import is_delimiter_row
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.verify.coefficients import chance, log_odds
@@ -27,11 +28,13 @@ _OPENER = re.compile(
     r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
     rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
+    r"|[*_]{0,2}(?:(?:short|final|direct) )?(?:answer|summary|conclusion)[*_]{0,2}:[*_]{0,2}\s+"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
     r",\s*)"
 )
 _NO_CLAIM = re.compile(
     r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
+    r"(?:great|good|excellent|interesting) question|(?:i am |i['’]m )?happy to help|thank(?:s| you)\b|"
     r"(?:these|the following)\b.{0,80}:$)"
 )
 # Openings are bounded: "but but but" would take twice as long with each word.
@@ -47,10 +50,22 @@ _ABSTAINS = re.compile(
     r"|there (?:is|are|was) (?:no|not any|not enough) (?:\w+ ){0,3}"
     r"(?:information|mention|answers?|details?)\b"
     r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
-    r"(?:given|provided|found|available|made)\b)"
+    r"(?:given|provided|found|available|made)\b"
+    rf"|.{{1,80}}? (?:is|are|was|were)(?: not|n['’]t) (?:\w+ )?(?:mentioned|specified|stated|provided"
+    rf"|given|included|described|discussed|covered|found|named) (?:\w+ )?(?:in|by) (?:\w+ ){{0,3}}{_SOURCE}\b"
+    r"|(?:it|this|that) (?:cannot|can['’]t|could not) be (?:determined|answered|found)\b)"
 )
-CITATION = re.compile(r"\s?\[(\d{1,3}(?:\s?[,;]\s?\d{1,3})*)\]")
-"""Numbers of passages as models write them: "[2]", "[1, 3]"."""
+_PAGE = r"(?:,? (?:pp?|pages?)\b\.? ?[\w–-]{1,12})?"
+CITATION = re.compile(
+    rf"(?i)\s?(?:\[\[?(\d{{1,3}}(?:\s?[,;]\s?\d{{1,3}})*){_PAGE}\]\]?(?:\([^()\s]{{1,200}}\))?"
+    rf"|【(\d{{1,3}})[^】\n]{{0,40}}】"
+    rf"|[\[(](?:doc(?:ument)?|passage|source|ref(?:erence)?|chunk|node)s?[.:]? ?#?(\d{{1,3}}){_PAGE}[\])]"
+    rf"|[\[(](?:see )?[^\[\]()\n]{{1,80}}\.(?:pdf|md|txt|docx?|html?|pptx?|xlsx?|csv){_PAGE}[\])])"
+)
+"""A citation as models write it: "[1, 3]", "[Doc 4, p. 7]", "[[1]](guide.pdf)", "(guide.pdf, page 12)"."""
+_SOURCES = re.compile(
+    r"(?im)^[\W_]*(?:sources|references|citations)\b[\W_]*(?:$|:)[^\n]*(?:\n[^\n]+)*(?:\n\n[\W_]*[-*\d\[][^\n]*)*"
+)
 QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 """A quotation."""
 
@@ -84,16 +99,20 @@ def split_claims(answer: str) -> list[Span]:
     result: list[Span] = []
     if shows_passages(answer):  # It claims nothing.
         return []
-    answer = blanked_reasoning(answer)
+    # What cites, and lists of sources, are blanked: spans stay true.
+    answer = _SOURCES.sub(lambda m: " " * len(m[0]), blanked_reasoning(answer))
     spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
-    for span, kind in zip(spans, kinds, strict=True):
+    heads = [i for i in range(len(spans) - 1) if is_delimiter_row(spans[i + 1].of(answer))]
+    for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
         start = span.start
         marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
         start += marker.end() if marker else 0
         start = _opened(answer, start, span.end)
         text = answer[start : span.end]
-        if kind in ("heading", "code") or text.endswith("?") or not stem_list(text):
+        if kind in ("heading", "code") or i in heads or text.endswith("?"):
+            continue
+        if not stem_list(CITATION.sub("", text)):
             continue
         if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue

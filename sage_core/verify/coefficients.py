@@ -23,11 +23,6 @@ def coefficients() -> dict[str, Any]:
     return loaded
 
 
-def threshold(name: str) -> float:
-    """A threshold of ``judge.json``."""
-    return float(coefficients()["thresholds"][name])
-
-
 def chance(odds: float) -> float:
     """The probability of log-odds."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))  # beyond 30 `exp` may overflow

@@ -94,10 +94,10 @@ class LocalJudge:
         return f"{type(self).__name__}(model={self._use_model})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_use_model": self._use_model}
+        return {k: v for k, v in vars(self).items() if k not in ("_lock", "_grounded", "_entailment")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._use_model = state["_use_model"]
+        vars(self).update(state)
         self._init_runtime_state()
 
     def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:

@@ -71,14 +71,21 @@ def mark_answer(
     at = 0
     for claim in claims:
         if claim.span.start > at:
-            marks.append(_rest(answer, Span(at, claim.span.start)))
+            marks.append(
+                AnswerMark(Span(at, claim.span.start), answer[at : claim.span.start], "nothing claimed")
+            )
         text = claim.span.of(answer)
-        cited = tuple(int(n) for m in CITATION.finditer(text) for n in re.findall(r"\d+", m[1]))
+        cited = tuple(
+            int(n)
+            for m in CITATION.finditer(text)
+            for n in re.findall(r"\d+", m[m.lastindex or 0])
+            if m.lastindex
+        )
         mark = _by_cited(replace(claim, cited=cited), own, question, passages)
         marks.append(_placed(mark, passages))
         at = claim.span.end
     if at < len(answer):
-        marks.append(_rest(answer, Span(at, len(answer))))
+        marks.append(AnswerMark(Span(at, len(answer)), answer[at:], "nothing claimed"))
     return tuple(marks if sources is None else [_in_source(m, passages, sources) for m in marks])
 
 
@@ -148,7 +155,3 @@ def correct_citations(marks: Sequence[AnswerMark]) -> str:
             text = f"{text[: first.start()]}{number}{CITATION.sub('', text[first.end() :])}"
         told.append(f"{text} {UNSUPPORTED}" if unsupported and mark.cited else text)
     return "".join(told)
-
-
-def _rest(answer: str, span: Span) -> AnswerMark:
-    return AnswerMark(span, span.of(answer), "nothing claimed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, ModelError
@@ -56,13 +55,6 @@ class ModelJudge(LocalJudge):
             raise InputError(f"score is a function from pairs to probabilities, not {type(score).__name__}")
         self._score = score
         self._words = check_int("max_words", max_words, minimum=1)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_checker": (self._score, self._words)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._score, self._words = state["_checker"]
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
         """As `LocalJudge.claims_at`, with the model's probabilities, in whatever language the claims are."""

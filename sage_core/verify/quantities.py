@@ -97,12 +97,6 @@ class Quantity:
         """The values that it may have."""
         return (self.value,) if self.other is None else (self.value, self.other)
 
-    @property
-    def negative(self) -> Quantity:
-        """The same with a minus."""
-        other = None if self.other is None else -self.other
-        return replace(self, value=-self.value, other=other, written="")
-
     def agrees(self, other: Quantity) -> bool:
         """Whether both can mean the same: of one dimension where both have one, and equal."""
         if "clock" in self.dimension or "clock" in other.dimension:
@@ -178,7 +172,8 @@ def quantities(text: str) -> tuple[Quantity, ...]:
             if after == i + 1 and not quantity.dimension:
                 quantity = replace(quantity, written=readings[0])
             if (sign := _minus_before(lower, tokens, i)) is not None:
-                start, quantity = sign, quantity.negative
+                other = None if quantity.other is None else -quantity.other
+                start, quantity = sign, replace(quantity, value=-quantity.value, other=other, written="")
             quantity = replace(quantity, span=Span(start, end), per=_period(lower, end))
             result.append((start, quantity))
         i = max(after, i + 1)

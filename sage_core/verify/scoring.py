@@ -12,7 +12,7 @@ from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import names
 from sage_core.text.spans import Span
 from sage_core.verify.claims import CONTRADICTED, QUOTED
-from sage_core.verify.coefficients import threshold
+from sage_core.verify.coefficients import coefficients
 from sage_core.verify.contradictions import find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
@@ -34,7 +34,7 @@ _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
 _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
-SUPPORTED_FROM = threshold("supported_from")
+SUPPORTED_FROM: float = coefficients()["thresholds"]["supported_from"]
 """From training data: of answers of one claim from it on 80% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
 # A claim is not found if no passage has a word of it, or so few and not all its numbers and names. By hand.

@@ -301,7 +301,7 @@ assert run(["train", "corpus"]) == 2
 # takes it from something that leaves in the same change.
 BUDGET = {
     (CORE, *ADAPTERS): 23_264,
-    ("sage_core/verify",): 2_349,
+    ("sage_core/verify",): 2_353,
     (APP,): 13_540,
 }
 SLACK = 100

@@ -423,3 +423,31 @@ def test_openings_of_an_abstention_take_linear_time():
     for word in ("but ", "however but ", "sorry, but ", "unfortunately "):
         assert not abstains(word * 2_000)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("Great question! The mill is old [Doc 4, p. 7].", ["The mill is old [Doc 4, p. 7]."]),
+        ("**Answer:** The mill is old (guide.pdf, page 12).", ["The mill is old (guide.pdf, page 12)."]),
+        ("The mill is old.\n\nSources:\n- guide.pdf, page 12\n- [1] handbook.md", ["The mill is old."]),
+        ("References\n[1] The guide of the mill\n[2] The book of oats", []),
+        ("| Item | Price |\n|---|---|\n| Clay | 6 |", ["| Clay | 6 |"]),
+        ("```\nlimit = 1\nprint(limit)\n```\nThe mill is old.", ["The mill is old."]),
+        ("The price is not mentioned in the passages.", []),
+        ("Breakfast is not included in the price.", ["Breakfast is not included in the price."]),
+        ("The sources of the river lie in Dorn.", ["The sources of the river lie in Dorn."]),
+    ],
+)
+def test_citations_labels_and_lists_of_sources_are_no_claims(answer, claims):
+    assert [answer[a:b] for a, b in split_claims(answer)] == claims
+
+
+@pytest.mark.parametrize(
+    ("citation", "numbers"),
+    [("[2]", (2,)), ("[Doc 2, p. 7]", (2,)), ("(document 2)", (2,)), ("[[2]](a.pdf#page=1)", (2,)),
+     ("【2†source】", (2,)), ("[1, 2]", (1, 2)), ("(guide.pdf, page 12)", ()), ("(since 1932)", ())],
+)  # fmt: skip
+def test_a_citation_names_passages_in_any_of_its_shapes(citation, numbers):
+    (mark,) = [m for m in mark_answer(f"It carries eight lanes {citation}.", PASSAGES) if m.text.strip()]
+    assert mark.cited == numbers
