@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_app.cli import ask, calibrate, demo, documents, ingest, mcp, segment
+from sage_app.cli import ask, calibrate, check, demo, documents, ingest, mcp, segment
 from sage_app.playground import serve
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.text.sanitize import one_line, terminal_safe
@@ -34,6 +34,7 @@ First steps:
   sage-rag demo                                   watch everything on sample documents
   sage-rag ingest docs/ --store .sage             read a folder (text, Markdown, HTML, Word, PDF)
   sage-rag ask "When does it open?" --store .sage ask it
+  sage-rag check answer.md --against docs/        check an answer, statement by statement
   sage-rag segment README.md                      see where a text is cut
   sage-rag list --store .sage                     see what a store holds; remove takes documents out
   sage-rag serve --store .sage                    try settings on a local page
@@ -43,7 +44,7 @@ Without an LLM, the best passages are shown, the sentence that comes closest in 
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
 
 Exit codes: 0 done, 1 failed (store, model, missing package), 2 wrong input, 3 the LLM gave no answer,
-4 ingested, but a file or folder could not be opened, 130 interrupted.
+4 ingested, but a file or folder could not be opened, 5 a checked statement failed, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
+app.command(epilog=check.EXAMPLES)(check.check)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command("list", epilog=documents.LIST_EXAMPLES)(documents.list_documents)
 app.command(epilog=documents.REMOVE_EXAMPLES)(documents.remove)

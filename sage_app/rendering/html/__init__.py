@@ -2,7 +2,7 @@
 
 from sage_app.rendering.html.charts import score_curve_svg
 from sage_app.rendering.html.page import check_page_path, write_page
-from sage_app.rendering.html.report import answer_report, retrieval_report, rounds_html
+from sage_app.rendering.html.report import answer_report, retrieval_report, rounds_html, verdict_report
 from sage_app.rendering.html.views import boundaries_html, fragment, page_of, segmentation_report
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "rounds_html",
     "score_curve_svg",
     "segmentation_report",
+    "verdict_report",
     "write_page",
 ]

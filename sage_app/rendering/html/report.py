@@ -19,6 +19,7 @@ from sage_app.rendering.wording import (
     claims_nothing,
     grade_words,
     saving_words,
+    support_words,
 )
 from sage_core._checks import counted
 from sage_core.feedback.types import ASKED, FeedbackResult, Round, Verdict, short_grade
@@ -45,6 +46,26 @@ def retrieval_report(retrieval: Retrieval, *, error: str | None = None, made: da
         *retrieval_parts(retrieval, retrieval.selection),
         section("Settings", settings_html(_settings(retrieval, None, made))),
     )
+
+
+def verdict_report(verdict: Verdict, *, name: str) -> str:
+    """One page for a checked answer: each statement with its word, its sentence, and where that stands."""
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("span", mark.support, class_=mark.support.replace(" ", "-"))),
+            tag("td", foreign(mark.text.strip())),
+            tag("td", foreign(mark.sentence) if mark.support != "not found" else None),
+            tag("td", foreign(", ".join(filter(None, [mark.heading, mark.page and f"page {mark.page}"])))),
+            tag("td", foreign("" if mark.support == "supported" else mark.reason)),
+        )
+        for mark in verdict.marks
+        if mark.support != "nothing claimed"
+    ]
+    heads = ("Word", "Statement", "The documents say", "Where", "Why")
+    table = tag("table", tag("tr", *(tag("th", head) for head in heads)), *rows)
+    words = support_words(verdict.marks)
+    return page(f"{name} – sage-rag", tag("h1", foreign(name)), note(words), table)
 
 
 def answer_head(answer: Answer) -> list[Markup]:
