@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
-from sage_app.answers.extractive import Sentence, question_words, sentences_of, share, weights_among
+from sage_app.answers.extractive import Sentence, sentences_of, share, stems, weights_among
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Message
@@ -79,10 +79,10 @@ class ExtractiveReader(ExtractiveAnswerer):
 
     def _choose(self, question: str, sentences: Sequence[Sentence], options: Sequence[str]) -> str:
         """The option whose words stand together with the question's in one sentence; the first on a tie."""
-        query = question_words(question)
+        query = stems(question)
         best, best_match, quote = -1, 0.0, ""
         for position, option in enumerate(options):
-            own = weights_among(question_words(option) - query, sentences)
+            own = weights_among(stems(option) - query, sentences)
             shared = weights_among(query, sentences)
             for sentence in (s for s in sentences if not s.heading):
                 share_of_option = share(own, sentence.words)

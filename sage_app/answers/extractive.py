@@ -14,34 +14,17 @@ from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import is_abstention, phrases_for, shows_passages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.keywords import content_words
-from sage_core.text.lexicon import DATES, NUMBER_WORDS, stem
+from sage_core.text.lexicon import stem
 from sage_core.text.sentences import read_sentences
 from sage_core.verify.passages import idf_weights
 
 _SHOWN_PASSAGES = 3
 _FILE_MARKS = re.compile(r"(?m)^[ \t]*(?:>[> ]*|#{1,6} |\|?(?:[ \t]*:?-{3,}:?[ \t]*\|)+[ \t-]*$)|`+")
-_MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
-
-_VERB = (
-    "is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|"
-    "made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|"
-    "sent|left|met|lost"
-)
-_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
-# Without a full stop an ending says too little: "aliases" is a noun.
-_SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
-_ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
-
-# Stands for "a number or a date" among the words of a question that asks for one.
-NUMBER = "<number>"
-_ASKS_NUMBER = re.compile(
-    r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its content words; ``heading``: also a row of a table or bare words."""
+    """A sentence and its content words; ``heading``: also a row of a table."""
 
     text: str
     words: frozenset[str]
@@ -60,11 +43,8 @@ def sentences_of(context: Sequence[str]) -> list[Sentence]:
         spans, _, kinds = read_sentences(passage)
         for span, kind in zip(spans, kinds, strict=True):
             text = " ".join(span.of(passage).split())
-            heading = kind in ("heading", "table") or (
-                (kind == "item" or _MARKS.search(text) is not None) and not says_something(text)
-            )
             if text and text not in seen:
-                seen[text] = Sentence(text, stems(text), heading)
+                seen[text] = Sentence(text, stems(text), kind in ("heading", "table"))
     return list(seen.values())
 
 
@@ -127,7 +107,7 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if not any(text.strip() for text in context):
             return phrases_for(question).no_answer, NO_USAGE
-        weights = weights_among(question_words(question), sentences)
+        weights = weights_among(stems(question), sentences)
         order = list(range(len(context)))
         if relevance is not None:
             order.sort(key=lambda i: -relevance[i])
@@ -154,7 +134,7 @@ class ExtractiveAnswerer:
         they would only be shown again.
         """
         sentences, again = sentences_of(context), int(not shows_passages(answer))
-        weights = weights_among(question_words(question), sentences)
+        weights = weights_among(stems(question), sentences)
         if is_abstention(answer) or not weights:
             reason = "nothing in the passages matches"
             return Verdict(1, again, source="heuristic", reason=reason), NO_USAGE
@@ -185,21 +165,6 @@ def _closest(passage: str, weights: Mapping[str, float]) -> str:
     return best.text if best is not None and share(weights, best.words) else ""
 
 
-def question_words(question: str) -> frozenset[str]:
-    """Content words of a question, stemmed; `NUMBER` among them where it asks for a date or an amount."""
-    wants = {NUMBER} if _ASKS_NUMBER.search(question.lower()) else set()
-    return frozenset((stems(question) - {NUMBER}) | wants)
-
-
 def stems(text: str) -> frozenset[str]:
-    """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
-    plain = content_words(text)
-    dated = any(w in DATES or w in NUMBER_WORDS or any(c.isdecimal() for c in w) for w in plain)
-    return frozenset({stem(w) for w in plain} | ({NUMBER} if dated else set()))
-
-
-def says_something(text: str) -> bool:
-    """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
-    if len(text.split()) < 3 or text.count("|") > 2:
-        return False
-    return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None
+    """Content words of a text, stemmed."""
+    return frozenset(map(stem, content_words(text)))
