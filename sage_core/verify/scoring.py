@@ -37,8 +37,7 @@ _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 SUPPORTED_FROM: float = coefficients()["thresholds"]["supported_from"]
 """From training data: of answers of one claim from it on 80% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
-# A claim is not found if no passage has a word of it, or so few and not all its numbers and names. By hand.
-_HARDLY = 0.25
+_HARDLY = 0.25  # Most words of a claim that is not found if its number or name is not. By hand.
 NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
 """What rules see, in the order of `support_features`, behind its six counts."""
 
@@ -93,8 +92,9 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     elif why := unlike(text, own, near) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
     claim = AnswerMark(span, text, word, None, *place, reason, instead)
-    # What is there word for word, or not at all, the model need not read: 30 ms a claim.
-    logit = MOST_LOGIT if verbatim else None if sentences else 0.0
+    # What the model cannot change it need not read: 20 ms a claim.
+    unread = most < SUPPORTED_FROM or word == "not found" or not sentences
+    logit = MOST_LOGIT if verbatim else 0.0 if unread else None
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
 
 

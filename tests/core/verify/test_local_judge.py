@@ -286,9 +286,9 @@ def counting_reads(monkeypatch):
 def test_the_model_reads_a_claim_once_and_only_where_counts_leave_it_open(monkeypatch):
     read, judge = counting_reads(monkeypatch), LocalJudge()
     said, apart = "It carries eight lanes of traffic over the harbor.", "Quantum physics puzzles poets."
-    first = judge.claims("", f"{said} {apart} The seals doze after noon.", PASSAGES)
-    assert [claim for claim, _ in read] == ["The seals doze after noon."]
-    assert judge.claims("", f"{said} {apart} The seals doze after noon.", PASSAGES) == first
+    first = judge.claims("", f"{said} {apart} The animals sleep on rocks by the harbor.", PASSAGES)
+    assert [claim for claim, _ in read] == ["The animals sleep on rocks by the harbor."]
+    assert judge.claims("", f"{said} {apart} The animals sleep on rocks by the harbor.", PASSAGES) == first
     LocalJudge(model=False).claims("", "Seals are red.", PASSAGES)
     assert len(read) == 1
 
