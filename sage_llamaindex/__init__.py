@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sage_llamaindex._question import SageFeedbackEvent
+    from sage_llamaindex._question import MultipleChoice, SageFeedbackEvent
     from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.grounded import SageGroundedEngine, verdict_of
     from sage_llamaindex.inspection import ainspect, inspect
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MiniLMEmbedding",
+    "MultipleChoice",
     "SageFeedbackEvent",
     "SageGroundedEngine",
     "SageNodeParser",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_question": "SageFeedbackEvent",
+    "_question": "MultipleChoice SageFeedbackEvent",
     "embedding": "MiniLMEmbedding",
     "grounded": "SageGroundedEngine verdict_of",
     "inspection": "ainspect inspect",

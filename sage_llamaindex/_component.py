@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llama_index.core
@@ -34,15 +35,8 @@ class SageComponent(BaseComponent):
         self.__init__(**state)  # type: ignore[misc]
 
 
-class EncodedLength:
-    """Length of what a function encodes a text to; it pickles if the function does."""
-
-    def __init__(self, encode: Callable[[str], Sequence[Any]]) -> None:
-        self.encode = encode
-
-    def __call__(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return len(self.encode(text))
+def _encoded_length(encode: Callable[[str], Sequence[Any]], text: str) -> int:
+    return len(encode(text))
 
 
 def chosen_tokenizer() -> Any:
@@ -60,4 +54,4 @@ def text_counter() -> TokenCounter:
     try:
         return TokenizerCounter(getattr(encode, "__self__", encode))
     except InputError:  # a plain function
-        return CallableCounter(EncodedLength(encode), f"len:{function_name(encode)}")
+        return CallableCounter(partial(_encoded_length, encode), f"len:{function_name(encode)}")

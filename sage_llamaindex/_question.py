@@ -26,7 +26,7 @@ from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Ver
 from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.llm.prompting import phrases_for
+from sage_core.llm.prompting import phrases_for, question_text
 from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
@@ -43,6 +43,7 @@ dispatcher = get_dispatcher(__name__)
 
 RESULT = "_sage_feedback"
 SUMMARY = "sage"
+_CHOOSE = "Exactly one option is right: reply with its letter and its text."
 # Their answers do not come from an LLM that reads the nodes: other nodes would change nothing.
 WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
 
@@ -66,6 +67,30 @@ class SageFeedbackEvent(BaseEvent):
     def class_name(cls) -> str:
         """Class name."""
         return "SageFeedbackEvent"
+
+
+@dataclass
+class MultipleChoice(QueryBundle):
+    """A question with options, for `SageQueryEngine`: ``engine.query(MultipleChoice(...))``.
+
+    Search and ranking read the question alone; the LLM and the critic read the options, too.
+
+    Examples:
+        >>> print(MultipleChoice("Who rings the bell?", options=["Ann", "Ben"]).asked.query_str)
+        Who rings the bell?
+        A. Ann
+        B. Ben
+        Exactly one option is right: reply with its letter and its text.
+    """
+
+    options: Sequence[str] = ()
+
+    @property
+    def asked(self) -> QueryBundle:
+        """What LLM and critic read."""
+        if not self.options:
+            return self
+        return QueryBundle(f"{question_text(self.query_str, self.options)}\n{_CHOOSE}")
 
 
 class Critic(PromptMixin):
@@ -161,6 +186,7 @@ class SageQuestion(Question[NodeWithScore]):
     def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig) -> None:
         super().__init__(bundle.query_str, config, ranking.nodes)
         self._bundle = bundle
+        self._asked = bundle.asked if isinstance(bundle, MultipleChoice) else bundle
         self._ranking = ranking
         self._parts = parts
         # What is derived from these classes packs nodes into one call.
@@ -216,7 +242,7 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _synthesis(self, nodes: list[NodeWithScore]) -> Call[RESPONSE_TYPE]:
         synthesizer = self._parts.synthesizer
-        return Call(synthesizer.synthesize, synthesizer.asynthesize, query=self._bundle, nodes=nodes)
+        return Call(synthesizer.synthesize, synthesizer.asynthesize, query=self._asked, nodes=nodes)
 
     def generate(self, selection: Selection) -> Steps[Answered]:
         ranking = self._ranking
@@ -293,7 +319,8 @@ class SageQuestion(Question[NodeWithScore]):
 
     def _grading(self, answer: str, selection: Selection) -> Steps[Judged]:
         assert self._parts.critic is not None  # else nothing is graded
-        verdict, usage = yield from self._parts.critic.grading(self.text, self.passages(selection), answer)
+        passages, asked = self.passages(selection), self._asked.query_str
+        verdict, usage = yield from self._parts.critic.grading(asked, passages, answer)
         return (yield from self.reviewed(verdict, selection, answer)), usage
 
     # The trace

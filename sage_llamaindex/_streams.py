@@ -52,10 +52,6 @@ async def _apieces(response: Any, source: AsyncIterator[str], ended: Ended) -> A
     await asyncio.to_thread(ended, response.response_txt)
 
 
-def _again(pieces: Iterable[str]) -> Generator[str, None, None]:
-    yield from pieces
-
-
 async def _later(pieces: Iterable[str]) -> AsyncGenerator[str, None]:
     for piece in pieces:
         yield piece
@@ -66,7 +62,7 @@ def drained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
     if isinstance(response, StreamingResponse):
         text, pieces = _answer(list(response.response_gen))
         # What was read of the old stream must not survive.
-        fresh = dataclasses.replace(response, response_gen=_again(pieces), response_txt=None)
+        fresh = dataclasses.replace(response, response_gen=(piece for piece in pieces), response_txt=None)
         return text, answer_only(fresh)
     return text_of_response(response), answer_only(response)
 
@@ -99,7 +95,7 @@ def with_text(response: RESPONSE_TYPE, text: str) -> RESPONSE_TYPE:
     if isinstance(response, AsyncStreamingResponse):
         response.response_gen = _later([text])
     elif isinstance(response, StreamingResponse):
-        response.response_gen = _again([text])
+        response.response_gen = (piece for piece in [text])
     elif isinstance(response, Response):
         response.response = text
     return response

@@ -96,7 +96,8 @@ class FeedbackLoop:
         self._sizes = tuple(sizes) if sizes is not None else None
         self._scores, self._scale = tuple(scores), scale
         # A selection is a prefix of the ranking, so what is left to try follows from the scores alone.
-        self._moves = self._make_moves(first)
+        moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
+        self._moves: AdaptiveMoves | PaperMoves = moves(self._scores, scale, self.config, first, self._sizes)
         self._first = self._moves.first()
         self._rounds: list[Round] = []
         self._state: Literal["new", "generate", "judge", "done"] = "new"
@@ -196,10 +197,6 @@ class FeedbackLoop:
         self._update(error=reason, grade_usage=usage or UNKNOWN_USAGE)
         return self._finish("critic_failed")
 
-    def _make_moves(self, first: Selection | None) -> AdaptiveMoves | PaperMoves:
-        moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
-        return moves(self._scores, self._scale, self.config, first, self._sizes)
-
     def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Done:
         """End, or go on, after a grade."""
         # A veto is later than the grade and stronger: it knows what the passages say.
@@ -215,13 +212,10 @@ class FeedbackLoop:
         move = self._moves.next(self._rounds[-1].selection.cut, verdict.adjust)
         if move is None:
             return self._finish("unchanged")
-        if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(move.selection)):
+        calls = 1 if self.config.critic == "local" else 2
+        if self._over(calls=calls, tokens=self._foreseen(move.selection)):
             return self._finish("budget")
         return self._ask(move)
-
-    @property
-    def _calls_of_a_round(self) -> int:
-        return 1 if self.config.critic == "local" else 2
 
     def _expect(self, state: Literal["new", "generate", "judge"]) -> None:
         if self._state != state:

@@ -30,8 +30,6 @@ _TABLE_SHARE = 2  # of the default limit: a table of up to so many tokens stays 
 _LEAST_MAX = 100  # with a small target, whole sentences must still fit
 _SHORT_SHARE = 0.25  # of the target: below this a chunk is avoided
 DEFAULT_COARSE_TOKENS = 400
-CHARACTERS_PER_TOKEN = 4
-"""English text has a little over four characters per word piece."""
 
 
 def target_of(chunk_size: int) -> int:

@@ -159,19 +159,6 @@ def finite_score(score: Any) -> float | None:
     return value if value is None else min(value, sys.float_info.max)
 
 
-def declared_scale(scale: ScaleName) -> Scale | None:
-    """The scale that scores of this name have once they are read; None if ``"auto"`` looks at them."""
-    if scale == "auto":
-        return None
-    return "cosine" if scale == "distance" else scale
-
-
-def check_scale_name(scale: str) -> None:
-    """Raise InputError for what is no `ScaleName`."""
-    if scale not in SCALE_NAMES:
-        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALE_NAMES)}")
-
-
 def check_probabilities(
     scores: Iterable[float | None], source: str = "the scores", *, named: bool = True
 ) -> None:
@@ -229,7 +216,8 @@ def read_scores(
         InputError: For an unknown scale, for what is no number, and for numbers outside 0..1 that are said to
             be probabilities.
     """
-    check_scale_name(scale)
+    if scale not in SCALE_NAMES:
+        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALE_NAMES)}")
     finite = [finite_score(score) for score in plain_scores(scores)]
     if scale == "distance":
         # Negated they have no zero: "cosine" reads differences within the list only.

@@ -10,8 +10,15 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import BaseModel
 
+from sage_core.errors import InputError
 from sage_core.selection import Gradient, SelectionConfig
-from sage_llamaindex import SageFeedbackEvent, SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex import (
+    MultipleChoice,
+    SageFeedbackEvent,
+    SageNodePostprocessor,
+    SageQueryEngine,
+    feedback_of,
+)
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored, trace_of
 from tests.fakes.llamaindex_engines import LADDER, both, engine
 
@@ -112,6 +119,38 @@ class TestFeedback:
         (event,) = [e for e in recorder.events if isinstance(e, SageFeedbackEvent)]
         assert (event.query, event.trace) == ("Why?", trace_of(response).to_dict())
         assert len(event.trace["rounds"]) == 2
+
+
+class TestMultipleChoice:
+    @pytest.mark.parametrize("critic", [None, "off"])
+    async def test_the_llm_and_the_critic_read_the_options_the_search_does_not(self, critic: Any) -> None:
+        llm, retriever = ScriptedLLM.of(["B. Ben"], [grade(9)]), Listening(*LADDER)
+        found = SageQueryEngine.from_args(retriever, llm=llm, critic=critic)
+        asked = MultipleChoice("Who rings the bell?", options=["Ann", "Ben"])
+        assert [str(found.query(asked)), str(await found.aquery(asked))] == ["B. Ben"] * 2
+        prompts = llm.asked("answer") + llm.asked("critic")
+        assert len(prompts) == (2 if critic else 4)
+        assert all("Who rings the bell?\nA. Ann\nB. Ben\nExactly one" in prompt for prompt in prompts)
+        assert retriever.heard == ["Who rings the bell?"] * 2
+
+    def test_options_are_texts_and_without_any_it_is_a_question(self) -> None:
+        llm = ScriptedLLM.of()
+        with pytest.raises(InputError, match="list of texts"):
+            engine(llm).query(MultipleChoice("Who?", options="Ann"))
+        engine(llm).query(MultipleChoice("Who?"))
+        assert "Exactly one" not in "".join(llm.asked("answer") + llm.asked("critic"))
+
+
+class Listening(FixedRetriever):
+    """Remembers what it was asked."""
+
+    def __init__(self, *scores: float | None) -> None:
+        super().__init__(*scores)
+        self.heard: list[str] = []
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.heard.append(query_bundle.query_str)
+        return super()._retrieve(query_bundle)
 
 
 class Spy(LongContextReorder):
