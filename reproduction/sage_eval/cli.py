@@ -175,7 +175,7 @@ def run(
     """Run an experiment, and write its report.
 
     Results go to a folder, a line each, as they come. Run the same command again to go on after a break and
-    to ask failed questions again. Without an LLM, answers are quoted by the extractive answerer, which the
+    to ask failed questions again. Without an LLM the extractive answerer shows passages, which the
     report says; then only what it says of retrieval, tokens and time is worth comparing.
     """
     from sage_eval.execute import execute, plan

@@ -25,9 +25,9 @@ READER_NOTES = {
     LLM: "Answers come from the LLM named above.",
     LOCAL: "Answers come from the reading model named above, run on this machine. It cannot grade answers.",
     EXTRACTIVE: (
-        "No LLM answered. The extractive answerer quotes sentences that share words and meaning with the "
-        "question; its scores say little about what an LLM would make of the same context, and none of them "
-        "compares with a paper's."
+        "No LLM answered. The extractive answerer shows the three best passages, or the option that they "
+        "speak for; its scores say little about what an LLM would make of the same context, and none of "
+        "them compares with a paper's."
     ),
     NO_ANSWERER: "Nobody answered: this table is about retrieval alone.",
     SCRIPTED: (
