@@ -31,7 +31,7 @@ from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS, Size
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
-from tests.fakes.structure import (
+from tests.core.segmentation.marked import (
     forbidden_cuts,
     marked_documents,
     missed_cuts,

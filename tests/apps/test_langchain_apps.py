@@ -1,6 +1,5 @@
 """Applications after LangChain's and LangGraph's own tutorials; what is changed in each is marked ``# sage``."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,8 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-from sage_core.feedback import FeedbackConfig
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
-from tests.fakes.readers import GUIDES, ReadingChat
+from tests.apps.readers import GUIDES, ReadingChat
 
 for package in ("langchain", "langchain_classic", "langchain_chroma"):
     pytest.importorskip(package)
@@ -86,21 +84,6 @@ def test_rag_from_scratch_6_fusion(store: Any) -> None:
     found = SageRetriever(base_retriever=fusion).invoke(FOUND_ON_BOARD)  # sage
     texts = [document.page_content for document in found]
     assert len(texts) == len({*texts}) and any("three months" in text for text in texts[:3])
-
-
-def test_rag_from_scratch_7_to_9_decomposition_and_hyde(retriever: SageRetriever) -> None:
-    """Parts of a question one after the other; and a search with a passage that might answer it."""
-    parts = {"sub-questions": f"{FOUND_ON_BOARD}\n{TOUR}"}
-    llm = ReadingChat(replies=parts)
-    decompose = ChatPromptTemplate.from_template("Write sub-questions of: {question}") | llm
-    said = []
-    for part in decompose.invoke({"question": "Lost things and tours?"}).text.split("\n"):
-        said.append((PROMPT | llm).invoke({"context": shown(retriever.invoke(part)), "question": part}).text)
-    assert "three months" in said[0] and "5 pounds" in said[1]
-    passage = "Things found on the ferry are kept in an office for some months."
-    hyde = ChatPromptTemplate.from_template("Write a passage: {question}")
-    search = hyde | ReadingChat(replies={"Write a passage": passage}) | StrOutputParser() | retriever
-    assert "three months" in search.invoke({"question": FOUND_ON_BOARD})[0].page_content
 
 
 # -- agents -----------------------------------------------------------------------------------------------
@@ -205,35 +188,3 @@ def test_parent_documents() -> None:
     assert "three months" in best.page_content
     start = best.metadata["start_index"]
     assert GUIDES[best.metadata["source"]][start:].startswith(best.page_content)
-
-
-def test_fastapi_with_streaming(retriever: SageRetriever) -> None:
-    """Words of the answer as they are written, then the passages and the marks, as server-sent events."""
-    import json
-
-    fastapi = pytest.importorskip("fastapi")
-    pytest.importorskip("httpx")
-    from fastapi.responses import StreamingResponse
-    from fastapi.testclient import TestClient
-
-    chain = create_sage_chain(
-        ReadingChat(), retriever, loop=FeedbackConfig(max_rounds=1), critic="local"
-    )  # sage
-    app = fastapi.FastAPI()
-
-    @app.get("/ask")
-    async def ask(question: str) -> StreamingResponse:
-        async def events() -> AsyncIterator[str]:
-            async for piece in chain.astream({"input": question}):
-                if "answer" in piece:
-                    yield f"data: {json.dumps(piece['answer'])}\n\n"
-                if "sage" in piece:
-                    yield f"event: end\ndata: {json.dumps(piece['sage']['stop_reason'])}\n\n"
-
-        return StreamingResponse(events(), media_type="text/event-stream")
-
-    with TestClient(app) as client:
-        lines = client.get("/ask", params={"question": FOUND_ON_BOARD}).text.split("\n\n")
-    words = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    assert "three months" in "".join(words) and len(words) > 5
-    assert lines[-2].startswith("event: end")

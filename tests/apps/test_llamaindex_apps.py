@@ -9,11 +9,10 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from sage_llamaindex import (
     MiniLMEmbedding,
     SageNodeParser,
-    SageNodePostprocessor,
     SageQueryEngine,
     SageRetriever,
 )
-from tests.fakes.readers import GUIDES, ReadingLLM
+from tests.apps.readers import GUIDES, ReadingLLM
 
 pytestmark = pytest.mark.apps
 
@@ -138,16 +137,6 @@ async def test_sub_questions(index: VectorStoreIndex, llm: ReadingLLM) -> None:
     assert "three months" in answers[0] and "5 pounds" in answers[1]
 
 
-async def test_citation_query_engine(index: VectorStoreIndex, llm: ReadingLLM) -> None:
-    """LlamaIndex' engine with numbered sources, over our retriever."""
-    from llama_index.core.query_engine import CitationQueryEngine
-
-    engine = CitationQueryEngine.from_args(index, retriever=SageRetriever.from_index(index))  # sage
-    answer = engine.query(FOUND_ON_BOARD)
-    assert "three months" in str(answer) and answer.source_nodes[0].text.startswith("Source 1:")
-    assert "three months" in str(await engine.aquery(FOUND_ON_BOARD))
-
-
 @pytest.mark.parametrize("mode", ["context", "condense_plus_context", "condense_question", "ours"])
 async def test_chat(index: VectorStoreIndex, llm: ReadingLLM, mode: str) -> None:
     """Chat engines over our retriever or engine: a question that only the conversation explains; a stream."""
@@ -172,13 +161,3 @@ async def test_chat(index: VectorStoreIndex, llm: ReadingLLM, mode: str) -> None
     assert len(chat.chat_history) == 4
     chat.reset()
     assert "5 pounds" in str(await chat.achat(TOUR))
-
-
-def test_a_postprocessor_in_the_stock_engine(index: VectorStoreIndex) -> None:
-    """Nothing but a postprocessor in the engine that is there."""
-    engine = index.as_query_engine(
-        similarity_top_k=60,
-        node_postprocessors=[SageNodePostprocessor()],  # sage
-    )
-    answer = engine.query(FOUND_ON_BOARD)
-    assert "three months" in str(answer) and len(answer.source_nodes) < 30

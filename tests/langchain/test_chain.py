@@ -107,13 +107,6 @@ def sum_of(chunks: list[Any]) -> dict[str, Any]:
     return dict(total)
 
 
-def test_picks_and_pipes():
-    assert list(chain(*TWO_ROUNDS).pick("answer").stream("bees?")) == ["draft two"]
-    assert (chain(*TWO_ROUNDS) | (lambda out: out["sage"]["score"])).invoke("bees?") == 9
-    assert chain().get_graph().nodes
-    assert set(chain().get_input_jsonschema()["properties"]) == {"input", "options"}
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
 async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
     pytest.importorskip("langchain_classic")

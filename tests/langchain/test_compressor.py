@@ -7,16 +7,13 @@ import json
 import numpy as np
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.indexing import InMemoryRecordManager, index
-from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from sage_core.errors import InputError
 from sage_core.selection import Gradient, SelectionConfig
-from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
 from tests.fakes.doors import at_door
-from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
+from tests.fakes.langchain import ListReranker
 from tests.fakes.models import WordReranker
 
 CLIFF = [0.9, 0.85, 0.8, 0.79, 0.75, 0.7, 0.65, 0.6, 0.05, 0.04]
@@ -58,15 +55,6 @@ def test_scores_are_written_as_python_floats_into_copies():
     json.dumps([d.metadata for d in out])
 
 
-def test_results_can_be_indexed_again_unchanged():
-    out = paper(CLIFF).compress_documents(documents(), "question")
-    manager, store = InMemoryRecordManager("test"), InMemoryVectorStore(WordEmbeddings())
-    manager.create_schema()
-    arguments = {"cleanup": None, "key_encoder": "sha256"}
-    assert index(out, manager, store, **arguments)["num_added"] == 8
-    assert index(out, manager, store, **arguments)["num_skipped"] == 8
-
-
 def test_no_documents():
     compressor = SageCompressor(reranker=ListReranker([]))
     assert compressor.compress_documents([], "q") == []
@@ -79,17 +67,6 @@ def test_rerank_only_then_select_only_equals_both_at_once():
     ranked = SageCompressor(reranker=ListReranker(CLIFF)).rank(documents(), "q")
     assert len(ranked) == 10
     assert SageCompressor(reranker=None, scale="probability").compress_documents(ranked, "q") == both
-
-
-@pytest.mark.parametrize(
-    ("settings", "n"),
-    [
-        ({"rule": FixedK(4), "min_k": 1}, 4),
-        ({"rule": Threshold(0.78), "min_k": 1}, 4),
-    ],
-)
-def test_other_rules(settings, n):
-    assert kept(SageCompressor(reranker=ListReranker(CLIFF), **at_door(**settings))) == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -190,18 +167,6 @@ def test_compressors_whose_scores_cannot_be_read_are_named():
 
     with pytest.raises(InputError, match="Drops"):
         SageCompressor(reranker=Drops()).compress_documents(docs, "tea")
-
-
-async def test_async_awaits_rerankers_that_can_be_awaited():
-    docs = [Document(page_content=t) for t in ("bees", "tea and bees", "tea")]
-    out = await SageCompressor(
-        reranker=AsyncWordReranker(), selection=SelectionConfig(min_k=1)
-    ).acompress_documents(docs, "tea bees")
-    assert [d.page_content for d in out] == ["tea and bees", "bees", "tea"]
-    in_thread = await SageCompressor(
-        reranker=WordReranker(), selection=SelectionConfig(min_k=1)
-    ).acompress_documents(docs, "tea bees")
-    assert out == in_thread
 
 
 def test_repr_is_short_and_shows_no_objects():

@@ -154,16 +154,6 @@ def test_input_that_holds_no_question_is_an_error():
             over_words().invoke(bad)
 
 
-def test_with_config_inside_create_retrieval_chain():
-    pytest.importorskip("langchain_classic")
-    from langchain_classic.chains.retrieval import create_retrieval_chain
-
-    combine = RunnableLambda(lambda x: f"{len(x['context'])} documents")
-    expected = f"{len(over_words().invoke('bees'))} documents"
-    for retriever in (over_words(), over_words().with_config(tags=["a"]), over_words().with_retry()):
-        assert create_retrieval_chain(retriever, combine).invoke({"input": "bees"})["answer"] == expected
-
-
 def test_any_retriever_and_any_compressor():
     compressor = SageCompressor(reranker=WordReranker())
     for inner in (

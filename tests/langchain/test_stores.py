@@ -13,7 +13,6 @@ from sage_core.selection import SelectionConfig
 from sage_langchain import SageRetriever
 from sage_langchain.scored_search import CandidateSearch
 from tests.fakes.langchain import WordEmbeddings
-from tests.fakes.models import WordReranker
 
 TEXTS = [
     "bees on the roof",
@@ -68,16 +67,6 @@ async def test_scores_are_similarities_in_every_store(make):
     for d in found:
         if make in (memory, cosine):
             assert d.metadata["score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
-
-
-def test_search_kwargs_and_filters():
-    store = cosine()
-    assert len(CandidateSearch(vectorstore=store, k=2, words="off").invoke("bees")) == 2
-    assert len(CandidateSearch(vectorstore=store, words="off").invoke("bees", k=3)) == 3
-    only = SageRetriever.from_vectorstore(store, search_kwargs={"filter": {"i": 3}}).invoke("bees")
-    assert [d.metadata["i"] for d in only] == [3]
-    through = SageRetriever.from_vectorstore(store, reranker=WordReranker()).invoke("bees", filter={"i": 4})
-    assert [d.metadata["i"] for d in through] == [4]
 
 
 class DistanceStore(InMemoryVectorStore):

@@ -356,9 +356,3 @@ async def test_events_and_spans(segmenter: Segmenter) -> None:
     names = [span.id_ for span in spans.completed_spans]
     assert any("_aparse_nodes" in name for name in names)
     assert any("._parse_nodes" in name for name in names)
-
-
-def test_progress_is_shown_on_request(parser: SageNodeParser, capsys: pytest.CaptureFixture[str]) -> None:
-    parser.get_nodes_from_documents([Document(text=story())], show_progress=True)
-    captured = capsys.readouterr()
-    assert "Parsing nodes: 100%" in captured.err and "Segmenting" not in captured.out

@@ -15,7 +15,7 @@ from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored
-from tests.fakes.llamaindex_engines import LADDER, engine
+from tests.llamaindex.engines import LADDER, engine
 
 
 class TestMaking:

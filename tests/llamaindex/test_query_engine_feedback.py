@@ -20,7 +20,7 @@ from sage_llamaindex import (
     feedback_of,
 )
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored, trace_of
-from tests.fakes.llamaindex_engines import LADDER, both, engine
+from tests.llamaindex.engines import LADDER, both, engine
 
 
 class TestFeedback:

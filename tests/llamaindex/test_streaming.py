@@ -43,14 +43,6 @@ class TestGraded:
         assert str(response) == response.get_response().response == "second"
         assert trace_of(response).score == 8
 
-    async def test_async(self) -> None:
-        llm = ScriptedLLM.of(["first", "second"], [grade(3, 1), grade(9)])
-        response = await engine(llm).aquery("q")
-        assert [t async for t in response.async_response_gen()] == list("second")
-        assert (await response.get_response()).response == "second"
-        assert await asyncio.to_thread(str, response) == "second", "as text from another loop"
-        assert len(response.source_nodes) == trace_of(response).selection.cut
-
     async def test_no_candidates(self) -> None:
         made = SageQueryEngine.from_args(FixedRetriever(), llm=ScriptedLLM.of(), streaming=True)
         for response in await both(made):

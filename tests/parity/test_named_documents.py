@@ -70,9 +70,7 @@ def test_a_tool_says_which_of_them_a_passage_names(make: Any, only: str) -> None
     ("text", "titles", "reached"),
     [
         ("the petrel was owned by Mara Holt", ["Mara Holt"], True),
-        ("the petrel was owned by Мара Хольт", ["Мара Хольт"], True),
         ("the petrel was owned by 丸山花子 who sold it", ["丸山花子"], True),
-        ("the petrel was owned by Mara Holt", ["Mara Holt"] * 5, True),
         ("the petrel was owned by Mara Holt", ["Mara Holt"] * 60, False),
         ("the petrel was owned by word word word", ["word " * 500], False),
         ("the petrel was owned by [her](javascript:holt.f)", ["Mara Holt"], False),

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -214,13 +213,6 @@ def test_what_another_part_rewrote_is_not_denied(short: Searched) -> None:
     assert not retriever.invoke("and to Peru?"), "the question itself is denied"
 
 
-def test_scores_that_are_no_probabilities_never_deny() -> None:
-    ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
-    for scale in ("cosine", "unbounded"):
-        ours = SageCompressor(reranker=None, scale=scale, **DENYING)
-        assert ours.compress_documents(ranked, OTHER)
-
-
 async def test_a_result_says_how_sure_it_is(short: Searched) -> None:
     for asked, doubted in ((RELEVANT, False), (OTHER, True)):
         engine = SageQueryEngine.from_index(short.index, llm=ScriptedLLM.of(["an answer"], [grade(9)]))
@@ -405,10 +397,7 @@ ROWS = [
 ]
 FORMS: dict[str, Callable[[str], str]] = {
     "as it is": str,
-    "capitals": lambda q: re.sub(r"\b[a-z]{5,}", lambda m: m[0].title(), q),
-    "request": lambda q: f"Summarize what the documents say about this: {q}",
     "mail": lambda q: f"Write an email to Mr Fairweather-Oduya that answers him: {q}",
-    "courtesy": lambda q: f"Hello! I hope you are well. {q} Thank you so much in advance!",
     "a name": lambda q: f"What does Priscilla Vandermeer say: {q}",
 }
 TALK = ["Thank you!", "ok", "Who are you?", "Give me an overview.", "List three things a visitor should know.", "And then?"]  # fmt: skip

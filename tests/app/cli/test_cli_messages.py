@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sage_app.cli.main import run
-from sage_core._checks import counted
 from tests.app.cli.support import DEMO, mistake
 
 
@@ -35,13 +34,3 @@ def test_a_folder_is_no_file_to_segment(tmp_path: Path, capsys: pytest.CaptureFi
 def test_no_store_gives_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = mistake(capsys, "ask", "Anything?", "--store", tmp_path / "none")
     assert code == 1 and f"`sage-rag ingest docs/ --store {tmp_path / 'none'}`" in error
-
-
-def test_the_help_of_ingest_says_which_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "taken out of the store, and the exit code stays 0" in said and "exit code is 4" in said
-
-
-def test_one_is_singular() -> None:
-    assert [counted(n, "chunk") for n in (0, 1, 2000)] == ["0 chunks", "1 chunk", "2,000 chunks"]

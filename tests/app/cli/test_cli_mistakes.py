@@ -8,7 +8,7 @@ import pytest
 
 from sage_app.cli.main import run
 from tests.app.cli.support import DEMO, QUESTION, mistake
-from tests.fakes.folders import lock
+from tests.app.folders import lock
 from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.slow
@@ -63,22 +63,6 @@ def test_an_unreachable_llm_shows_the_chunks(store: Path, capsys: pytest.Capture
     assert run([*arguments, "--json"]) == 3
     result = json.loads(capsys.readouterr().out)
     assert result["error"] and len(result["retrieval"]["candidates"]) > 5
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["ask", QUESTION, "--max-context-tokens", "-1"],
-        ["ask", QUESTION, "--candidates", "0"],
-        ["segment", str(DEMO / "water-works.txt"), "--strategy", "other"],
-        ["segment", str(DEMO / "water-works.txt"), "--threshold", "7"],
-        ["segment", str(DEMO / "water-works.txt"), "--max-tokens", "0"],
-        ["segment", str(DEMO / "water-works.txt"), "--encoding", "no-such"],
-    ],
-)
-def test_settings_out_of_range(arguments: list[str], store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    extra = ["--store", str(store)] if arguments[0] == "ask" else []
-    assert mistake(capsys, *arguments, *extra)[0] == 2
 
 
 @pytest.mark.parametrize(

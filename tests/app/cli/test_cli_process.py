@@ -53,31 +53,6 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "extra"),
-    [
-        ("lxml", ["segment", str(DEMO / "energy-report.html")], "files"),
-        ("pypdfium2", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
-        ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "http://127.0.0.1:9/x"], "chroma"),
-        (
-            "sentence_transformers",
-            ["ingest", str(DEMO / "water-works.txt"), "--embedder", "some/model"],
-            "models",
-        ),
-    ],
-)
-def test_a_missing_extra_is_one_line_with_the_pip_command(
-    module: str, arguments: list[str], extra: str, tmp_path: Path
-) -> None:
-    code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_app.cli.main import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, module, *arguments]
-    if arguments[0] == "ingest" and "--store" not in arguments:
-        command += ["--store", str(tmp_path / "store")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and f'pip install "sage-rag[{extra}' in done.stderr
-
-
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
     with BadServer(headers_and_nothing) as server:

@@ -1,19 +1,18 @@
 """Any bytes under any suffix: errors of ours only, exact offsets, time that grows with the file."""
 
 import logging
-from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sage_app.documents.discovery import KINDS
 from sage_app.documents.html import read_html
-from sage_app.documents.reader import Document, parse_document, read_document
+from sage_app.documents.reader import Document, parse_document
 from sage_core.errors import InputError
 from sage_core.text.headings import heading_paths
+from tests.app.documents import pdfs
 from tests.app.documents.pages import PAGES
 from tests.app.documents.test_docx import BODY, word_file
-from tests.fakes import pdfs
 from tests.fakes.growth import assert_linear
 
 SUFFIXES = sorted(KINDS)
@@ -76,24 +75,7 @@ def test_text_comes_through_as_it_is(text: str, suffix: str) -> None:
     check(document)
 
 
-UNITS = {
-    ".txt": "1. Dues\n\nEvery vessel pays at the office on the quay before it leaves.\n\n",
-    ".md": "# Dues\n\n- a\n- b\n\n> c\n\n| a |\n|---|\n\n```\nx\n```\n\nText\n----\n\n",
-    ".rst": "Dues\n----\n\n.. note::\n\n   Text.\n\n",
-    ".html": "<section class='a nav'><h2>Dues</h2><ul><li>a<li>b</ul><table><tr><td>a<td>b</table><pre>x</pre><p>c</section>",
-}
-
-
 def test_time_grows_with_a_page_of_many_elements_below_many() -> None:
     deep = "<div>" * 1800
     many = "<aside>a</aside><header>b</header><button>c</button><article>d</article>"
     assert_linear(lambda size: read_html(deep + many * size * 40), size=3)
-
-
-def test_every_kind_is_read_by_its_suffix(tmp_path: Path) -> None:
-    for suffix, text in UNITS.items():
-        path = tmp_path / f"a{suffix}"
-        path.write_text(text, encoding="utf-8")
-        document = read_document(path)
-        assert document.kind == KINDS[suffix]
-        assert "Dues" in document.headings[0].text

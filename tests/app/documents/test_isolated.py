@@ -13,9 +13,9 @@ from sage_app.documents.discovery import find_files
 from sage_app.documents.reader import parse_document, read_bytes, read_document
 from sage_core.errors import InputError
 from sage_core.paths import kind_of
+from tests.app.documents import pdfs
 from tests.app.documents.test_docx import BODY, word_file
 from tests.app.documents.test_pdf import CATALOG, FONT, PAGE, TEXT, _file, _object, _pages, _stream
-from tests.fakes import pdfs
 from tests.fakes.stores import names, run
 from tests.fakes.threads import together
 

@@ -15,10 +15,10 @@ from sage_app.documents import isolated, pandoc, reader
 from sage_app.documents.discovery import ISOLATED, KINDS, PANDOC
 from sage_app.documents.reader import Document, parse_document, read_bytes, read_document
 from sage_core.errors import InputError
+from tests.app.documents import pdfs
 from tests.app.documents.test_docx import paragraph, word_file
 from tests.app.documents.test_office import saved
 from tests.app.documents.test_pandoc import book, open_document, zipped
-from tests.fakes import pdfs
 from tests.fakes.growth import assert_linear
 
 LAST = "The last ferry leaves at midnight."

@@ -56,15 +56,6 @@ def test_what_arrives_meanwhile_is_one_batch():
     assert recorder.batches == [[0], [1, 2, 3, 4, 5]]
 
 
-def test_batches_keep_to_the_limit():
-    recorder = Recorder(block=True)
-    batcher = MicroBatcher(recorder, limit=2)
-    with ThreadPoolExecutor(8) as pool:
-        futures = queue_behind_a_running_batch(batcher, recorder, [4, 5, 2, 30, 1], pool)
-        assert [f.result(10) for f in futures] == [8, 10, 4, 60, 2]
-    assert recorder.batches == [[0], [4, 5], [2, 30], [1]]
-
-
 def test_an_error_reaches_only_its_own_caller():
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from sage_app.pipeline.sage import Sage
-from sage_core.selection import Scale, SelectionConfig
+from sage_core.selection import Scale
 from sage_core.selection.rules import FixedK
-from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage
 
 LOG = (
@@ -45,31 +44,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with make(folder / "store") as sage:
         assert sage.ingest(folder).chunks == 6
     return folder / "store"
-
-
-def test_rank_order_is_what_it_was(store: Path) -> None:
-    with make(store) as sage:
-        found = sage.retrieve(QUESTION)
-    assert found.texts(found.selection) == [c.chunk.text for c in found.hits]
-    assert found.hits[0].chunk.text.startswith("Day two")
-
-
-def test_no_round_goes_over_the_budget(store: Path) -> None:
-    def script(request: Request) -> Reply | str:
-        return '{"score": 2, "adjust": 1, "passage": 1}' if request.is_critic else "at sea"
-
-    budget = 40
-    with LLMServer(script) as server:
-        selection = SelectionConfig(gradient=0.95, min_k=1, max_k=None, max_context_tokens=budget)
-        with make(store, url=server.base_url, selection=selection) as sage:
-            answer = sage.ask(QUESTION)
-    retrieval = answer.retrieval
-    used = [sum(c.tokens for c in retrieval.chosen(r.selection)) for r in answer.feedback.rounds]
-    assert len(used) > 1 and max(used) <= budget
-    # One more would not have fitted, so the loop went as far as it could, and stopped there.
-    assert answer.feedback.stop_reason in ("unchanged", "max_rounds")
-    cuts = [r.selection.cut for r in answer.feedback.rounds]
-    assert len(set(cuts)) == len(cuts)
 
 
 def test_the_lowest_scored_are_left_out_and_the_best_stays(store: Path) -> None:

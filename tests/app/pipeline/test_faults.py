@@ -6,9 +6,6 @@ import json
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -23,7 +20,7 @@ from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat, served
 from sage_app.pipeline.sage import Sage
 from sage_core.errors import LLMError
-from tests.fakes.llm_server import BadServer, LLMServer, Reply, Request, headers_and_nothing
+from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill, run
 
@@ -250,34 +247,6 @@ def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
     for thread in left:
         thread.join(10)  # closing does not wait for them
     assert not any(thread.is_alive() for thread in left), left
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-@pytest.mark.parametrize("call", ["complete(m)", "stream(m).__next__()"])
-def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
-    code = (
-        "import sys\nfrom sage_app.models import OpenAIChat\nfrom sage_core.llm import Message\n"
-        "m = [Message('user', 'q')]\nchat = OpenAIChat('m', base_url=sys.argv[1], api_key='k')\n"
-        f"print('asking', flush=True)\ntry: chat.{call}\nexcept KeyboardInterrupt: print('interrupted')"
-    )
-    with BadServer(headers_and_nothing) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, server.base_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A shell's background jobs ignore the signal, and so would what they start.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        assert process.stdout is not None and process.stdout.readline() == "asking\n"
-        for _ in range(200):
-            if server.requests:
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-    assert (out, process.returncode, err) == ("interrupted\n", 0, "")
 
 
 def test_keys_are_in_no_page_or_saved_result(store: Path) -> None:

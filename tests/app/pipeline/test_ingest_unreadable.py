@@ -1,17 +1,16 @@
 """What cannot be read: folders that cannot be opened, links, rebuilds with nothing to put in."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sage_app.documents.discovery import as_paths, find_documents, find_files, source_of
+from sage_app.documents.discovery import as_paths, find_files, source_of
 from sage_app.pipeline.ingest import ingest
 from sage_app.store.folder import FolderStore
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.paths import as_path, kind_of
-from tests.fakes.folders import lock
+from sage_core.paths import as_path
+from tests.app.folders import lock
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import contents, fill, ingested, names, run
 
@@ -128,15 +127,6 @@ class TestPaths:
             as_paths(wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError):
             FolderStore(wrong)  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("use", [kind_of, lambda path: find_documents([path])])
-    def test_that_are_too_long_are_told(self, tmp_path: Path, use: Callable[[Path], object]) -> None:
-        with pytest.raises(InputError):
-            use(tmp_path / ("x" * 300))
-
-    def test_below_a_file_are_missing(self, tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_text("x")
-        assert kind_of(tmp_path / "a.txt" / "b") == "missing"
 
     def test_of_a_home_that_is_not_there(self) -> None:
         with pytest.raises(InputError, match="path"):

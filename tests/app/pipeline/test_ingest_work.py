@@ -1,7 +1,6 @@
 """What an ingest costs: unchanged files a stat, large files bounded memory, and how it tells how far it is."""
 
 import io
-import itertools
 import os
 import threading
 import time
@@ -105,19 +104,6 @@ def test_a_large_document_is_segmented_and_written_in_parts(
     assert contents(tmp_path / "store") == before
     assert len(run(tmp_path / "store", folder).changed) == 1
     assert len(contents(tmp_path / "store")) == len(before) + 1
-
-
-def test_pieces_of_a_long_text_hold_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sage_app.pipeline.ingest, "_PIECE_CHARACTERS", 50)
-    texts = ["x" * 333, "One word after another. " * 20, "A line.\n" * 40, "Short.", " " * 200 + "end"]
-    found = sage_app.pipeline.ingest.spans_of(BlankLineSegmenter(), texts)
-    for text, spans in zip(texts, found, strict=True):
-        assert "".join("".join(s.of(text) for s in spans).split()) == "".join(text.split())
-        assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
-        assert all(len(s.of(text)) <= 50 for s in spans)
-    assert found[2][0].of(texts[2]) == "A line.\n" * 5 + "A line."
-    words = {word for s in found[1] for word in s.of(texts[1]).split()}
-    assert words == {"One", "word", "after", "another."}
 
 
 @pytest.mark.slow

@@ -69,18 +69,6 @@ def test_a_comparison_that_names_two_documents_gets_both(tmp_path: Path) -> None
     assert found.candidates[of(found, "holt.md")[0]].named_by[0] == NamedBy("Mara Holt")
 
 
-def test_documents_that_name_each_other_come_once(tmp_path: Path) -> None:
-    circle = {
-        "a.md": "# Anna Voss\n\nwho owned the petrel: Bert Voss\n",
-        "b.md": "# Bert Voss\n\nAnna Voss.\n",
-    }
-    (tmp_path / "docs").mkdir()
-    fill(tmp_path / "docs", circle)
-    found = retrieve(tmp_path, Shared())
-    ids = [c.chunk.id for c in found.candidates]
-    assert len(ids) == len(set(ids)) and of(found, "b.md")
-
-
 def test_names_are_not_followed_without_context(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         SageConfig(links=1)  # type: ignore[arg-type]

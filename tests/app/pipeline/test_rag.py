@@ -20,8 +20,7 @@ from sage_core.llm import Completion
 from sage_core.llm.prompting import shows_passages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import HybridReranker
-from sage_core.selection import Gradient, Scale, select
-from sage_core.selection.rules import default_rule
+from sage_core.selection import Gradient, Scale
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import HashEmbedder, WordReranker
 from tests.fakes.sages import small_sage
@@ -86,20 +85,6 @@ def test_ask_without_an_llm_says_so(sage: Sage) -> None:
     assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "heuristic"
     assert answer.feedback.usage.calls == 0
     json.dumps(answer.to_dict(), allow_nan=False)
-
-
-def test_without_an_llm_passages_are_shown_whatever_is_asked(sage: Sage) -> None:
-    for question in ("how many eggs lays the puffin?", "Why did Captain Weir sail to Norway?", "Thank you!"):
-        answer = sage.ask(question)
-        assert answer.sources[0].chunk.text in answer.text.replace("**", "")
-
-
-@pytest.mark.parametrize("question", ["", "  \n", None])
-def test_a_blank_question_is_refused(sage: Sage, question: str) -> None:
-    with pytest.raises(InputError, match="question"):
-        sage.ask(question)
-    with pytest.raises(InputError, match="question"):
-        asyncio.run(sage.aask(question))
 
 
 def test_asking_an_llm_in_rounds(store: Path) -> None:
@@ -180,14 +165,6 @@ def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
             sage.ask("text?")
 
 
-@pytest.mark.parametrize(
-    "embedder", [HashEmbedder("other"), HashEmbedder(salt="x"), HashEmbedder(dimension=9)]
-)
-def test_a_store_of_another_model_is_refused(store: Path, embedder: HashEmbedder) -> None:
-    with make(store, embedder=embedder) as sage, pytest.raises(StoreError):
-        sage.retrieve("eggs?")
-
-
 def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
     class Unloadable(HashEmbedder):
         def embed_query(self, text: str) -> NDArray[np.float32]:
@@ -197,15 +174,6 @@ def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
         sage.retrieve("eggs?")
 
 
-def test_scores_that_are_missing_rank_last(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("eggs unscorable eggs\n\neggs\n\nnothing")
-    with make(tmp_path / "store") as sage:
-        sage.ingest(tmp_path / "a.txt")
-        retrieval = sage.retrieve("eggs")
-    assert [c.score for c in retrieval.candidates] == [1.0, pytest.approx(0.3), None]  # its neighbor vouches
-    assert json.loads(json.dumps(retrieval.to_dict(), allow_nan=False))["candidates"][2]["score"] is None
-
-
 def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
     class Short(WordReranker):
         def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -213,17 +181,6 @@ def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
 
     with make(store, reranker=Short()) as sage, pytest.raises(InputError, match=r"11.*12"):
         sage.retrieve("eggs?")
-
-
-def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
-    class Logits(WordReranker):
-        scale: Scale = "logit"
-
-    for reranker in (WordReranker(), Logits()):
-        with make(store, reranker=reranker, min_k=1) as sage:
-            found = sage.retrieve("how many eggs lays the puffin?")
-        scale, scores = reranker.scale, [c.score for c in found.candidates]
-        assert found.selection == select(scores, scale=scale, rule=default_rule(scale), min_k=1)
 
 
 def test_shown_passages_that_do_not_answer_ask_for_no_further_round(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from sage_app.pipeline.ingest import DocumentMaker, IngestProgress, ingest
 from sage_app.store import ChromaStore, FolderStore, Store
 from sage_core.errors import InputError, MissingExtraError, SageError, StoreError
 from sage_core.segmentation import Segmenter
+from tests.app.servers import ChromaServer
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.servers import ChromaServer
 from tests.fakes.stores import fill, names
 
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")

@@ -15,8 +15,8 @@ from sage_app.store import ChromaStore, FolderStore, open_store
 from sage_app.store import chroma as module
 from sage_app.store.chunks import Found
 from sage_core.errors import InputError, StoreError
+from tests.app.servers import ChromaServer as Server
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.servers import ChromaServer as Server
 from tests.fakes.stores import fill
 
 pytest.importorskip("chromadb")

@@ -11,7 +11,7 @@ from sage_app.store import FolderStore, folder, segments
 from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_app.store.identity import StoreIdentity
 from sage_core.embedding.protocol import unit_rows
-from sage_core.errors import InputError, StoreError
+from sage_core.errors import StoreError
 
 DIMENSION = 70  # no multiple of 64
 IDENTITY = StoreIdentity("random", np.ones(DIMENSION, np.float32), "none")
@@ -161,21 +161,6 @@ def test_the_nearest_are_found_among_many(
         hits += len(best & {row for row, _ in index.nearest(query, 20)})
         total += 20
     assert hits / total > 0.99
-
-
-def test_other_dimensions_are_refused(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    with FolderStore(tmp_path / "store") as store:
-        with store.writing(IDENTITY):
-            store.put([made(rng, "a", 3, 0)])
-            wrong = NewDocument("b", "x" * 64, made(rng, "b", 2, 0).chunks, np.ones((2, 5), np.float32))
-            with pytest.raises(InputError, match="70"):
-                store.put([wrong])
-        with pytest.raises(InputError, match="5"):
-            store.search(np.ones(5, np.float32), 3)
-        with pytest.raises(InputError, match=r"store\.writing"):
-            store.put([made(rng, "c", 1, 0)])
-        assert store.info().chunks == 3
 
 
 @pytest.mark.usefixtures("small_files")

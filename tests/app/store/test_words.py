@@ -1,6 +1,5 @@
 """The index of words beside the vectors: what it finds, and that it stays in step with the chunks."""
 
-import pickle
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -173,29 +172,6 @@ def test_a_filter_holds_however_far_down_the_first_that_passes_is() -> None:
 
     assert set(index.search("boat", 3, allowed=allowed)) < {str(i) for i in range(395, 400)}
     assert sum(asked) <= 400
-
-
-def test_only_what_changed_is_read_and_what_went_is_not_found() -> None:
-    index, _ = index_of(SAILING)
-    seen: list[str] = []
-
-    def read(ids: Sequence[str]) -> list[Entry]:
-        seen.extend(ids)
-        return [Entry(key, "A new ferry.") for key in ids]
-
-    versions = {key: str(hash(text)) for key, text in SAILING.items()}
-    assert index.update(versions, read) == 0 and not seen
-    del versions["c"]
-    assert index.update({**versions, "b": "changed", "d": "new"}, read) == 2 and seen == ["b", "d"]
-    assert set(index.search("ferry", 9)) == {"a", "b", "d"} and index.search("bees", 9) == []
-
-
-def test_an_index_in_a_file_is_read_by_the_next_process(tmp_path: Path) -> None:
-    index_of(SAILING, tmp_path / "beside" / "words.sqlite3")
-    again, read = index_of(SAILING, tmp_path / "beside" / "words.sqlite3")
-    assert read == 0 and again.search("bees", 5) == ["b"]
-    thawed = pickle.loads(pickle.dumps(again))
-    assert thawed.search("bees", 5) == ["b"]
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -85,13 +85,6 @@ def test_recent_questions_are_remembered_read_only(embedder, monkeypatch):
         embedder.embed_query("Who trimmed it?")
 
 
-def test_no_more_questions_are_remembered_than_allowed(embedder, monkeypatch):
-    monkeypatch.setattr("sage_core.embedding.local._QUERIES", 3)
-    for i in range(6):
-        embedder.embed_query(f"question {i}")
-    assert list(embedder._recent) == ["question 3", "question 4", "question 5"]
-
-
 def test_threads_share_one_embedder(embedder):
     alone = [embedder.embed_documents([t]) for t in TEXTS]
     with ThreadPoolExecutor(4) as pool:

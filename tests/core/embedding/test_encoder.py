@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from sage_train.folders import save_folder
 
-from sage_core.embedding.encoder import WORDS, Encoder, load_encoder, mean_of_texts
+from sage_core.embedding.encoder import WORDS, Encoder, load_encoder
 from sage_core.embedding.minilm import WEIGHTS
 from sage_core.errors import ModelError
 
@@ -119,22 +119,6 @@ def test_a_pass_holds_a_bounded_number_of_tokens(encoder, monkeypatch):
     assert max(sizes) <= 100
     assert sum(sizes) == sum(map(len, ids))
     assert list(encoder.passes([])) == []
-
-
-def test_means_are_by_text():
-    states = np.arange(10, dtype=np.float32).reshape(5, 2)
-    assert mean_of_texts(states, np.array([0, 2])).tolist() == [[1, 2], [6, 7]]
-
-
-def test_the_gelu_is_within_rounding_of_the_exact_one():
-    from math import erf
-
-    from sage_core.embedding.encoder import _double_gelu
-
-    x = np.linspace(-30, 30, 20_001, dtype=np.float32)
-    exact = np.array([v * (1 + erf(v / 2**0.5)) for v in x.astype(float)])
-    _double_gelu(approximate := x.copy())
-    assert np.abs(approximate - exact).max() < 6e-5
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection
-from tests.fakes.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
+from tests.core.feedback.scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
 from tests.fakes.paper_figures import FIGURE_8
 
 # Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.

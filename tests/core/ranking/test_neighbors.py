@@ -69,14 +69,6 @@ def test_by_hand():
     assert [1 / (1 + math.exp(-x)) for x in logits] == pytest.approx(expected)
 
 
-@given(st.lists(st.floats(-60, 60), min_size=3, max_size=3), st.sampled_from([0.1, 0.3, 1.0]))
-def test_a_logit_is_the_logit_of_the_probability(scores, weight):
-    vouched = vouch(scores, CHAIN, "logit", weight=weight)
-    assert all(math.isfinite(v) and v >= s for v, s in zip(vouched, scores, strict=True))
-    probabilities = vouch([1 / (1 + math.exp(-s)) for s in scores], CHAIN, "probability", weight=weight)
-    assert [1 / (1 + math.exp(-v)) for v in vouched] == pytest.approx(probabilities, abs=1e-9)
-
-
 @given(
     st.lists(st.floats(0, 1), min_size=3, max_size=3),
     st.lists(st.floats(0, 1), min_size=3, max_size=3),

@@ -47,6 +47,8 @@ def assert_invariants(text: str, chunks: list[Span], segmenter: Segmenter) -> No
 @example(text="각각각 각", max_tokens=2, data=None)
 @example(text="# H\n\n" + "word " * 40, max_tokens=8, data=None)
 @example(text="e\u0301\u0302\u0303" * 30, max_tokens=3, data=None)
+@example(text="One \ud800. Two \udfff.", max_tokens=4, data=None)
+@example(text="QUJD" * 500, max_tokens=50, data=None)  # one unknown token to BERT
 def test_invariants(counter, strategy, text, max_tokens, data) -> None:
     least = data.draw(st.integers(0, max_tokens)) if data else max_tokens // 2
     window = 3 * max_tokens if strategy == "threshold" else None
@@ -77,19 +79,6 @@ def test_an_accent_stays_with_its_letter() -> None:
     text = "e\u0301" * 100
     chunks = Segmenter(HashModel(), max_tokens=9, counter=CallableCounter(len, "chars")).segment(text)
     assert all(chunk.of(text).startswith("e") for chunk in chunks)
-
-
-def test_a_run_of_letters_that_bert_cannot_read_is_cut_too() -> None:
-    text = "QUJD" * 5000  # one unknown token to BERT
-    chunks = Segmenter(HashModel(), max_tokens=50).segment(text)
-    assert len(chunks) > 5
-    assert_invariants(text, chunks, Segmenter(HashModel(), max_tokens=50))
-
-
-def test_lone_surrogates_are_no_obstacle() -> None:
-    text = "One \ud800. Two \udfff."
-    segmenter = Segmenter(HashModel(), max_tokens=4)
-    assert_invariants(text, segmenter.segment(text), segmenter)
 
 
 @pytest.mark.slow

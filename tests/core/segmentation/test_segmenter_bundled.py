@@ -5,14 +5,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
 
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.models.load import load_model
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
-from sage_core.text.spans import check_tiling
 from sage_core.text.tokens import get_counter
-from tests.core.text.test_sentences import MESSY
 
 ARTICLE = """The harbour of Senna was built in three stages. The first wall, of dressed stone, kept the winter
 swell out of the inner basin. A second wall followed forty years later, when grain ships had outgrown the old
@@ -30,15 +27,6 @@ def segmenter() -> Segmenter:
     return Segmenter()
 
 
-@given(text=MESSY)
-def test_invariants(text: str) -> None:
-    segmenter = Segmenter(max_tokens=10, min_tokens=3)
-    chunks = segmenter.segment(text)
-    assert check_tiling(text, chunks) == chunks
-    for chunk in chunks:
-        assert get_counter("bert").count(chunk.of(text)) <= 10 or chunk.end - chunk.start == 1
-
-
 def test_topics_are_told_apart(segmenter: Segmenter) -> None:
     flat = ARTICLE.replace("\n\n", " ").replace("\n", " ")  # no layout to lean on
     found = {b.position: b.probability for b in segmenter.boundaries(flat)}
@@ -48,13 +36,6 @@ def test_topics_are_told_apart(segmenter: Segmenter) -> None:
 
 def test_paragraphs_are_chunks(segmenter: Segmenter) -> None:
     assert [chunk.of(ARTICLE) for chunk in segmenter.segment(ARTICLE)] == ARTICLE.split("\n\n")
-
-
-def test_pooled_or_alone_the_chunks_are_the_same(segmenter: Segmenter) -> None:
-    texts = [ARTICLE, "", "Short.", ARTICLE[:300], "Again. Again. Again. " * 60, ARTICLE[40:]]
-    alone = [segmenter.segment(text) for text in texts]
-    assert segmenter.segment_many(texts) == alone
-    assert segmenter.segment_many(texts[::-1]) == alone[::-1]
 
 
 def test_text_is_tokenized_once_for_model_and_limit() -> None:

@@ -10,7 +10,7 @@ from sage_core.segmentation.limits import Size
 from sage_core.text.blocks import classified
 from sage_core.text.continuations import Continuations
 from sage_core.text.tokens import get_counter
-from tests.fakes.structure import (
+from tests.core.segmentation.marked import (
     Marked,
     forbidden_cuts,
     marked_documents,

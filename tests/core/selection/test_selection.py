@@ -16,7 +16,7 @@ from sage_core.selection import (
     select,
     to_ratio_scale,
 )
-from sage_core.selection.rules import RelativeToTop
+from sage_core.selection.rules import FixedK, RelativeToTop, Threshold
 from sage_core.selection.scales import read_scores
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 from tests.fakes.scores import ANY_SCORE, on_scale
@@ -106,10 +106,16 @@ def test_numpy_scores_become_python_floats(dtype):
     assert all(type(s) is float for s in chosen.scores)
 
 
-@given(st.lists(ANY_SCORE, max_size=40), st.sampled_from(SCALES), st.integers(1, 12), st.integers(0, 12))
-def test_selection_is_a_bounded_prefix_of_the_order(scores, scale, min_k, extra):
+@given(
+    st.lists(ANY_SCORE, max_size=40),
+    st.sampled_from(SCALES),
+    st.integers(1, 12),
+    st.integers(0, 12),
+    st.sampled_from(["auto", "gradient", FixedK(3), Threshold(0.5), RelativeToTop()]),
+)
+def test_selection_is_a_bounded_prefix_of_the_order(scores, scale, min_k, extra, rule):
     scores = on_scale(scores, scale)
-    chosen = select(scores, scale=scale, min_k=min_k, max_k=min_k + extra)
+    chosen = select(scores, scale=scale, rule=rule, min_k=min_k, max_k=min_k + extra)
     assert min(min_k, len(scores)) <= chosen.cut <= min(min_k + extra, len(scores))
     assert list(chosen.indices) == rank_order(scores)[: chosen.cut]
     assert chosen.cut == len(chosen.indices) == len(chosen.scores)

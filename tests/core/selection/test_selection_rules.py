@@ -1,14 +1,9 @@
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.selection import SCALES, select
+from sage_core.selection import select
 from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
-from tests.fakes.scores import ANY_SCORE, on_scale
 
 
 def keep(scores, rule, scale="unbounded", **bounds):
@@ -45,15 +40,3 @@ def test_bounds_overrule_any_rule_and_say_so():
     assert chosen.cut == 5
     assert chosen.reason == "min_k=5 kept, though the rule would have kept 3"
     assert keep(FIGURE_8, FixedK(12), max_k=6) == 6
-
-
-scores = st.lists(ANY_SCORE, max_size=30)
-rules = st.sampled_from([FixedK(3), Threshold(0.5), RelativeToTop()])
-
-
-@given(scores, rules, st.sampled_from(SCALES), st.integers(1, 9))
-def test_every_rule_stays_in_bounds_on_any_scores(values, rule, scale, min_k):
-    values = on_scale(values, scale)
-    chosen = select(values, scale=scale, rule=rule, min_k=min_k, max_k=min_k + 3)
-    assert min(min_k, len(values)) <= chosen.cut <= min(min_k + 3, len(values))
-    assert all(s is None or not math.isnan(s) for s in chosen.scores)

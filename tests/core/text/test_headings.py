@@ -23,19 +23,6 @@ def test_headings_of_hostile_documents(markup, text, expected) -> None:
     assert [[h.level, h.text] for h in headings] == expected
 
 
-@pytest.mark.parametrize("text", [row[2] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
-@pytest.mark.parametrize("markup", ["auto", "markdown", "rst", "plain"])
-def test_spans_are_exact_ordered_and_disjoint(markup, text) -> None:
-    end = 0
-    for heading in find_headings(text, markup):
-        assert end <= heading.start < heading.end
-        end = heading.end
-        stands = text[heading.start : heading.end]
-        assert stands == stands.strip()
-        for word in heading.text.split():
-            assert word.strip("#\\") in stands.replace("\\", "")
-
-
 def test_the_span_takes_the_marks_in() -> None:
     text = "## Dues ##\n\nText.\n\n=====\nGuide\n=====\n\nText.\n"
     (first,) = find_headings(text, "markdown")[:1]
