@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
 from tests.apps.readers import GUIDES, ReadingChat
@@ -18,7 +16,6 @@ pytestmark = pytest.mark.apps
 
 FOUND_ON_BOARD = "How long are things kept that were found on board?"
 TOUR = "What does a tour of the mill cost?"
-PROMPT = ChatPromptTemplate.from_template("Answer from the context.\n\n{context}\n\nQuestion: {question}")
 
 
 def pages() -> list[Document]:
@@ -36,54 +33,6 @@ def store() -> Any:
 @pytest.fixture(scope="module")
 def retriever(store: Any) -> SageRetriever:
     return SageRetriever.from_vectorstore(store)  # sage
-
-
-def shown(documents: list[Document]) -> str:
-    return "\n\n".join(document.page_content for document in documents)
-
-
-# -- rag-from-scratch -------------------------------------------------------------------------------------
-
-
-async def test_rag_from_scratch_1_to_4(retriever: SageRetriever) -> None:
-    """Indexing, retrieval and generation as a chain of LCEL."""
-    context = {"context": retriever | shown, "question": RunnablePassthrough()}
-    chain = context | PROMPT | ReadingChat() | StrOutputParser()
-    assert "three months" in chain.invoke(FOUND_ON_BOARD)
-    answers = await chain.abatch([FOUND_ON_BOARD, TOUR])
-    assert "three months" in answers[0] and "5 pounds" in answers[1]
-
-
-VARIANTS = "How long is lost property kept?\nWhere do lost things go?\nWhat happens to unclaimed property?"
-REWRITES = {"different versions": VARIANTS}
-
-
-def test_rag_from_scratch_5_multi_query(store: Any) -> None:
-    """Several questions for one, with the passages of all of them ranked for the question asked."""
-    from langchain_classic.retrievers.multi_query import MultiQueryRetriever
-
-    several = MultiQueryRetriever.from_llm(
-        store.as_retriever(search_kwargs={"k": 20}), ReadingChat(replies=REWRITES)
-    )
-    found = SageRetriever(base_retriever=several).invoke(FOUND_ON_BOARD)  # sage
-    assert "three months" in found[0].page_content and len(found) < 20
-
-
-def test_rag_from_scratch_6_fusion(store: Any) -> None:
-    """Reciprocal rank fusion, which knows a document by all that it holds."""
-    from langchain_core.load import dumps, loads
-
-    def fused(results: list[list[Document]]) -> list[Document]:
-        scores: dict[str, float] = {}
-        for documents in results:
-            for rank, document in enumerate(documents):
-                scores[dumps(document)] = scores.get(dumps(document), 0) + 1 / (rank + 60)
-        return [loads(key) for key in sorted(scores, key=lambda key: -scores[key])]
-
-    fusion = RunnableLambda(lambda _: VARIANTS.split("\n")) | store.as_retriever().map() | fused
-    found = SageRetriever(base_retriever=fusion).invoke(FOUND_ON_BOARD)  # sage
-    texts = [document.page_content for document in found]
-    assert len(texts) == len({*texts}) and any("three months" in text for text in texts[:3])
 
 
 # -- agents -----------------------------------------------------------------------------------------------
@@ -122,26 +71,7 @@ def test_agentic_rag_in_langgraph(retriever: SageRetriever) -> None:
     assert len(artifacts) == 2 and all(isinstance(d, Document) for d in artifacts[1])
 
 
-def test_create_agent_with_limits_and_a_checked_answer(retriever: SageRetriever) -> None:
-    """LangChain's agent, with searches that are bounded and an answer checked against what they found."""
-    from langchain.agents import create_agent
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    from sage_langchain.middleware import SageGroundingMiddleware
-
-    search = {"name": "search", "args": {"query": FOUND_ON_BOARD}}
-    agent = create_agent(
-        ReadingChat(calls=[search]),
-        tools=[retriever.as_tool()],  # sage
-        middleware=[SageGroundingMiddleware()],  # sage
-        checkpointer=InMemorySaver(),
-    )
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    answer = agent.invoke({"messages": [("user", FOUND_ON_BOARD)]}, thread)["messages"][-1]
-    assert "three months" in answer.text and answer.additional_kwargs["sage_grounding"]["supported"]
-
-
-# -- conversation, parents, a service ---------------------------------------------------------------------
+# -- conversation, parents --------------------------------------------------------------------------------
 
 
 def test_conversation(retriever: SageRetriever) -> None:

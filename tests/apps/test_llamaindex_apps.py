@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, Settings, VectorStoreIndex
-from llama_index.core.tools import QueryEngineTool, RetrieverTool
 
 from sage_llamaindex import (
     MiniLMEmbedding,
@@ -75,66 +74,6 @@ def test_ingestion_with_upserts() -> None:
     assert {n.ref_doc_id for n in pipeline.run(documents=changed)} == {"ferry-handbook.md"}
     texts = [node.text for node in retriever.retrieve(FOUND_ON_BOARD)]
     assert "nine weeks" in texts[0] and not any("kept for three months" in text for text in texts)
-
-
-def test_create_llama_with_citations(index: VectorStoreIndex, llm: ReadingLLM) -> None:
-    """create-llama's template: numbered passages for the LLM, put into the engine by hand."""
-    from llama_index.core.postprocessor.types import BaseNodePostprocessor
-    from llama_index.core.response_synthesizers import get_response_synthesizer
-
-    class NodeCitationProcessor(BaseNodePostprocessor):
-        def _postprocess_nodes(self, nodes: list[Any], query_bundle: Any = None) -> list[Any]:
-            for node in nodes:
-                node.node.metadata["citation_id"] = node.node.node_id
-            return nodes
-
-    engine = SageQueryEngine.from_index(index, critic="off")  # sage
-    engine._response_synthesizer = get_response_synthesizer(llm=llm)
-    engine._node_postprocessors += [NodeCitationProcessor()]
-    answer = engine.query(FOUND_ON_BOARD)
-    assert "three months" in str(answer)
-    assert all(f"citation_id: {n.node_id}" in llm.seen[-1] for n in answer.source_nodes)
-
-
-def tools(index: VectorStoreIndex) -> list[QueryEngineTool]:
-    engine = SageQueryEngine.from_index(index, critic="local")  # sage
-    return [
-        QueryEngineTool.from_defaults(engine, name="ferry", description="about the ferry"),
-        QueryEngineTool.from_defaults(engine, name="mill", description="about the mill"),
-    ]
-
-
-async def test_router(index: VectorStoreIndex, llm: ReadingLLM) -> None:
-    """An LLM chooses among engines, or among retrievers."""
-    from llama_index.core.query_engine import RouterQueryEngine
-    from llama_index.core.retrievers import RouterRetriever
-    from llama_index.core.selectors import LLMSingleSelector
-
-    llm.replies["Some choices are given"] = '[{"choice": 2, "reason": "a tour of the mill"}]'
-    router = RouterQueryEngine(LLMSingleSelector.from_defaults(), tools(index))
-    assert "5 pounds" in str(router.query(TOUR)) and "5 pounds" in str(await router.aquery(TOUR))
-    retriever = SageRetriever.from_index(index)  # sage
-    both = [RetrieverTool.from_defaults(retriever, description=d) for d in ("ferry", "mill")]
-    found = RouterRetriever(LLMSingleSelector.from_defaults(), both).retrieve(TOUR)
-    assert "5 pounds" in found[0].text
-
-
-async def test_sub_questions(index: VectorStoreIndex, llm: ReadingLLM) -> None:
-    """A question in parts, each put to an engine of its own."""
-    from llama_index.core.query_engine import SubQuestionQueryEngine
-    from llama_index.core.question_gen import LLMQuestionGenerator
-
-    parts = [
-        f'{{"sub_question": "{FOUND_ON_BOARD}", "tool_name": "ferry"}}',
-        f'{{"sub_question": "{TOUR}", "tool_name": "mill"}}',
-    ]
-    llm.replies["list of tools"] = f'```json\n{{"items": [{", ".join(parts)}]}}\n```'
-    engine = SubQuestionQueryEngine.from_defaults(
-        tools(index), question_gen=LLMQuestionGenerator.from_defaults(), use_async=False, verbose=False
-    )
-    answer = engine.query("Lost things and tours?")
-    answers = [n.text for n in answer.source_nodes if "Sub question" in n.text]
-    assert "three months" in answers[0] and "5 pounds" in answers[1]
 
 
 @pytest.mark.parametrize("mode", ["context", "condense_plus_context", "condense_question", "ours"])

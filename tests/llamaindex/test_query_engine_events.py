@@ -90,12 +90,6 @@ class TestObserving:
 
 
 class TestSharing:
-    def test_threads(self) -> None:
-        llm = ScriptedLLM.of(["a"], [grade(2, 1)])
-        found = engine(llm, max_rounds=2)
-        responses = together([lambda: found.query("q")] * 20)
-        assert [r.metadata["sage"]["llm_calls"] for r in responses] == [4] * 20  # type: ignore[index]
-
     async def test_questions_side_by_side_count_their_own_calls(self) -> None:
         llm = ScriptedLLM.of(["a"], [grade(2, 1)])
         llm._delay = 0.002

@@ -53,13 +53,6 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
         assert re.search(line, out, re.MULTILINE), line
 
 
-def test_ask_begins_with_the_answer(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = shown(capsys, "ask", QUESTION, "--store", store)
-    assert out.lstrip().startswith("╭─ Answer (extractive, no LLM)")
-    assert "**" not in out and out.count("no LLM") == 1 and "likely right" not in out
-    assert not re.search("^(rounds|stopped|curve)", out, re.MULTILINE)
-
-
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["ask", QUESTION, "--store", str(store)]
     chosen = ["--critic", "local", "--max-context-tokens", "150", "--max-rounds", "1"]

@@ -67,26 +67,6 @@ async def test_a_passage_says_which_documents_it_names(tmp_path):
     assert names == [{"Mara Holt": str(holt)}]
 
 
-async def test_ask_answers_with_its_passages(store):
-    with Sage(store) as sage:
-        reply = await call(make_server(sage), "ask", {"question": QUESTION})
-    assert all(reply.structured_content[key] for key in ("answer", "passages", "stop_reason"))
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "word"),
-    [
-        ("search", {"question": "   "}, "question"),
-        ("search", {"question": "when?", "max_tokens": 0}, "max_tokens"),
-    ],
-)
-async def test_bad_arguments_are_errors_of_the_tool(store, tool, arguments, word):
-    with Sage(store) as sage:
-        reply = await call(make_server(sage), tool, arguments)
-    assert reply.is_error
-    assert word in reply.content[0].text
-
-
 def test_ingest_needs_a_root_that_is_a_folder(store, tmp_path, capsys):
     with Sage(store) as sage, pytest.raises(InputError, match="root"):
         make_server(sage, ingest_roots=[tmp_path / "missing"])

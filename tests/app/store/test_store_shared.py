@@ -156,109 +156,75 @@ def test_a_forked_child_searches_too(tmp_path: Path) -> None:
     assert done.stdout.split() == ["6", "6", "6"], done.stderr
 
 
-READ_ONLY = """
+AS_NOBODY = """
 import os, sys
-from pathlib import Path
-import numpy as np
-from sage_core.errors import StoreError
+from sage_app import Sage
 from sage_app.store.folder import FolderStore
+from sage_core.errors import SageError
 from tests.fakes.models import HashEmbedder
 from tests.fakes.stores import run
 
-store, folder = Path(sys.argv[1]), Path(sys.argv[2])
-with FolderStore(store) as opened:  # whatever is imported late
-    opened.search(HashEmbedder().embed_query("the"), 100)
+store, folder = sys.argv[1:3]
+
+def told(act):
+    try:
+        act()
+        print("nothing raised")
+    except SageError as error:
+        print("ours:", error)
+
+def asked(store):
+    Sage(store, embedder=HashEmbedder()).retrieve("When?")
+
+try:  # whatever is imported late
+    run(store + "-other", folder)
+    asked(store + "-other")
+except SageError:
+    pass
 if os.getuid() == 0:
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
-with FolderStore(store) as opened:
-    print(len(opened.search(HashEmbedder().embed_query("the"), 100)))
-try:
-    run(store, folder)
-except StoreError as error:
-    print(error)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
-def test_a_store_that_may_not_be_written_can_be_searched() -> None:
+def as_nobody(code: str, rights: int) -> list[str]:
+    """What a process without root's rights prints, over a store with six chunks, a page that is new, and these rights."""
     # Below /tmp: pytest's own folders are closed to other users.
     with tempfile.TemporaryDirectory() as name:
         folder, store = fill(Path(name) / "docs"), Path(name) / "store"
         run(store, folder)
         (folder / "new.txt").write_text("A new page.")
-        for path in [Path(name), *Path(name).rglob("*")]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
+        for path in (Path(name), folder, *folder.rglob("*")):
+            path.chmod(0o755)
+        closed = [store, *store.rglob("*")]
+        for path in reversed(closed):
+            path.chmod(rights if path.is_dir() else rights & 0o444)
+        command = [sys.executable, "-c", AS_NOBODY + code, str(store), str(folder)]
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", READ_ONLY, str(store), str(folder)],
-                capture_output=True,
-                text=True,
-                cwd=Path(__file__).parents[3],
-            )
+            done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
         finally:
-            for path in [Path(name), *Path(name).rglob("*")]:
+            for path in closed:
                 path.chmod(0o755)
-        assert done.stdout.splitlines()[0] == "6", done.stderr
-        assert "cannot write to the store" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
+def test_a_store_that_may_not_be_written_can_be_searched() -> None:
+    search = "print(len(FolderStore(store).search(HashEmbedder().embed_query('the'), 100)))\n"
+    found, refused = as_nobody(search + "told(lambda: run(store, folder))", 0o555)
+    assert found == "6" and "cannot write to the store" in refused
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
+def test_a_store_without_any_rights_is_an_error_of_our_own() -> None:
+    acts = ["run(store, folder)", "run(store, folder, rebuild=True)", "asked(store)"]
+    acts += ["FolderStore(store).info()", "FolderStore(store).documents()"]
+    lines = as_nobody("\n".join(f"told(lambda: {act})" for act in acts), 0)
+    assert len(lines) == len(acts) and all(line.startswith("ours:") for line in lines), lines
 
 
 def test_a_store_survives_pickling(tmp_path: Path) -> None:
     run(tmp_path / "store", fill(tmp_path / "docs"))
     with FolderStore(tmp_path / "store") as opened, pickle.loads(pickle.dumps(opened)) as copy:
         assert copy.search(QUERY, 3) == opened.search(QUERY, 3)
-
-
-NO_RIGHTS = """
-import os, sys
-from sage_app import Sage
-from sage_core.errors import SageError
-from tests.fakes.models import HashEmbedder
-from tests.fakes.stores import run
-
-store, folder = sys.argv[1:]
-try:
-    run(store, folder)  # whatever is imported late
-except SageError:
-    pass
-if os.getuid() == 0:
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-os.chmod(store, 0) if os.stat(store).st_uid == os.getuid() else None
-for act in (
-    lambda: run(store, folder),
-    lambda: run(store, folder, rebuild=True),
-    lambda: Sage(store, embedder=HashEmbedder()).retrieve("When?"),
-    lambda: Sage(store, embedder=HashEmbedder()).store.info(),
-    lambda: Sage(store, embedder=HashEmbedder()).store.documents(),
-):
-    try:
-        act()
-        print("nothing raised")
-    except SageError as error:
-        print("ours", error)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
-def test_a_store_without_any_rights_is_an_error_of_our_own() -> None:
-    # Below /tmp: pytest's own folders are closed to other users.
-    with tempfile.TemporaryDirectory() as name:
-        folder, store = fill(Path(name) / "docs"), Path(name) / "store"
-        run(store, folder)
-        Path(name).chmod(0o755)
-        folder.chmod(0o755)
-        for path in folder.rglob("*"):
-            path.chmod(0o755)
-        store.chmod(0)
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", NO_RIGHTS, str(store), str(folder)],
-                capture_output=True,
-                text=True,
-                cwd=Path(__file__).parents[3],
-            )
-        finally:
-            store.chmod(0o755)
-        lines = done.stdout.splitlines()
-        assert len(lines) == 5 and all(line.startswith("ours") for line in lines), done.stdout + done.stderr

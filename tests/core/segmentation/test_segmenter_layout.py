@@ -104,14 +104,6 @@ def test_labels_and_directives_belong_to_the_heading_below_them() -> None:
     assert starts == ["Settings", ".. _speed:", "Range"]
 
 
-def test_a_block_that_does_not_fit_is_cut_between_its_lines() -> None:
-    rows = "\n".join(f"| item {n} | {n * 3} |" for n in range(40))
-    text = f"Prices follow.\n\n{rows}\n\nThat is all."
-    chunks = cut(text, Segmenter(ConstantModel(0.6), max_tokens=50))
-    assert len(chunks) > 3
-    assert all(line.endswith("|") for chunk in chunks for line in chunk.splitlines() if line.startswith("|"))
-
-
 @STRATEGIES
 def test_a_blank_line_is_evidence_and_not_a_law(strategy) -> None:
     text = "Rain fell all day.\n\nThe river rose. It reached the bridge."

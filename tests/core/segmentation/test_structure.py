@@ -103,10 +103,71 @@ ROWS = [f"| Finca {i} | Colombia | medium | 2{i}.00 | 2{i}.40 | 2{i}.00 |" for i
 HEAD = ["| Farm | Country | Roast | 5 kg | 20 kg | 60 kg |", "|---|---|---|---|---|---|"]
 
 
-def test_a_table_that_fits_is_one_chunk() -> None:
-    table = "\n".join([*HEAD, *ROWS[:4]])
-    text = f"# List\n\n{FILLER}\n\n{table}\n\nDelivery is free. {FILLER}"
-    assert together(chunks(text), table)
+PRICES = "\n".join(f"| bolt {n} | {n}.20 | {n}.90 |" for n in range(9))
+SMALL = {"target_tokens": 10, "max_tokens": 130}
+# What stands before a unit, the unit that stays in one chunk, what stands after it, and sizes.
+UNITS: dict[str, tuple[str, str, str, dict[str, int]]] = {
+    "a table": (
+        f"# List\n\n{FILLER}\n\n",
+        "\n".join([*HEAD, *ROWS[:4]]),
+        f"\n\nDelivery is free. {FILLER}",
+        {},
+    ),
+    "a table without outer bars": (
+        f"{FILLER}\n\n",
+        "Room | Seats | Day\n--- | --- | ---\nMill hall | 120 | 390.00\nLoft | 35 | 160.00",
+        f"\n\n{FILLER}",
+        {},
+    ),
+    "a paragraph in which somebody speaks": (
+        f"The rain had stopped when the bus came down the hill. {FILLER}\n\n",
+        'Odile wiped her hands. "My grandmother said you would come," she said. "She said it every spring."',
+        f"\n\n{FILLER}",
+        {},
+    ),
+    "a list with its lead-in": (
+        f"{FILLER}\n\n",
+        "We lend every person who works from home:\n\n- a laptop and a screen;\n- a headset;\n- a chair.",
+        f"\n\n{FILLER}",
+        {},
+    ),
+    "an item with what is below it": (
+        f"3. Use\n3.1 Joinery is allowed. {FILLER}\n",
+        "3.2 The following need consent:\n(a) machines of more than 7.5 kW;\n(b) work at night.",
+        f"\n3.3 No living. {FILLER}",
+        {},
+    ),
+    "a step with its warning": (
+        f"# Boiler\n\n{FILLER}\n\n1. Close the valve.\n2. {FILLER}\n",
+        "3. Open the valve.\n\n   **Caution:** If you smell gas, do not go on. Open the door and leave.",
+        f"\n4. {FILLER}",
+        {},
+    ),
+    "prose beside a table": (
+        f"# Bolts\n\n| part | one | ten |\n|---|---|---|\n{PRICES}\n\n",
+        "Delivery is free. It takes a week.",
+        "\n",
+        {"target_tokens": 20, "max_tokens": 130},
+    ),
+    "a table with its caption": (
+        "Three runs were made with sand.\n",
+        "Table 1: Mean length, cm\n| run | one |\n|---|---|\n| A | 8.1 |",
+        "\n",
+        SMALL,
+    ),
+    "a question with the replies": (
+        "The bell rang twice.\n\n",
+        '"Has he a watch?"\n\n"He has three."\n\n"Then let him in, he may be of use."',
+        f"\n\n{FILLER}",
+        SMALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_stays_in_one_chunk(name: str) -> None:
+    before, unit, after, sizes = UNITS[name]
+    assert together(chunks(before + unit + after, **sizes), unit)
 
 
 def test_a_table_that_does_not_fit_is_cut_between_rows() -> None:
@@ -115,19 +176,6 @@ def test_a_table_that_does_not_fit_is_cut_between_rows() -> None:
     assert len(found) > 1
     assert found[0].startswith("\n".join([*HEAD, ROWS[0]]))
     assert all(chunk.startswith("| ") and chunk.endswith(" |") for chunk in found)
-
-
-def test_a_table_without_outer_bars_is_a_table_too() -> None:
-    table = "Room | Seats | Day\n--- | --- | ---\nMill hall | 120 | 390.00\nLoft | 35 | 160.00"
-    assert together(chunks(f"{FILLER}\n\n{table}\n\n{FILLER}"), table)
-
-
-def test_a_paragraph_in_which_somebody_speaks_is_not_torn() -> None:
-    speech = (
-        'Odile wiped her hands. "My grandmother said you would come," she said. "She said it every spring."'
-    )
-    text = f"The rain had stopped when the bus came down the hill. {FILLER}\n\n{speech}\n\n{FILLER}"
-    assert together(chunks(text), speech)
 
 
 CODE = '''class Bucket:
@@ -169,17 +217,6 @@ def test_records_of_json_are_not_torn() -> None:
         assert together(found, (record % i).strip())
 
 
-def test_a_list_keeps_its_lead_in() -> None:
-    items = "We lend every person who works from home:\n\n- a laptop and a screen;\n- a headset;\n- a chair."
-    assert together(chunks(f"{FILLER}\n\n{items}\n\n{FILLER}"), items)
-
-
-def test_an_item_keeps_what_is_below_it() -> None:
-    clause = "3.2 The following need consent:\n(a) machines of more than 7.5 kW;\n(b) work at night."
-    text = f"3. Use\n3.1 Joinery is allowed. {FILLER}\n{clause}\n3.3 No living. {FILLER}"
-    assert together(chunks(text), clause)
-
-
 @pytest.mark.parametrize("size", [20, 60, 130])
 def test_no_chunk_is_above_the_limit_whatever_the_units(size: int) -> None:
     text = "\n\n".join(document.text for document in DOCUMENTS)
@@ -190,29 +227,10 @@ def test_no_chunk_is_above_the_limit_whatever_the_units(size: int) -> None:
     assert not "".join([text[: spans[0].start], *between, text[spans[-1].end :]]).strip()
 
 
-def test_a_table_does_not_have_the_prose_beside_it_cut_into_sentences() -> None:
-    rows = "".join(f"| bolt {n} | {n}.20 | {n}.90 |\n" for n in range(9))
-    text = f"# Bolts\n\n| part | one | ten |\n|---|---|---|\n{rows}\nDelivery is free. It takes a week.\n"
-    assert together(chunks(text, target_tokens=20, max_tokens=130), "Delivery is free. It takes a week.")
-
-
 def test_prices_with_leaders_are_one_table() -> None:
     text = "".join(f"Rope of {n} mm, hemp, sold by the meter ........ {n}.80\n" for n in range(5, 10))
     assert len(chunks(text, target_tokens=20, max_tokens=130)) == 1
     assert len(chunks(text.replace(".80", "."), target_tokens=20, max_tokens=130)) > 1
-
-
-def test_a_caption_stays_with_its_table() -> None:
-    text = (
-        "Three runs were made with sand.\nTable 1: Mean length, cm\n| run | one |\n|---|---|\n| A | 8.1 |\n"
-    )
-    assert together(chunks(text, target_tokens=10, max_tokens=130), "Table 1", "| A | 8.1 |")
-
-
-def test_a_question_stays_with_the_replies() -> None:
-    replies = '"Has he a watch?"\n\n"He has three."\n\n"Then let him in, he may be of use."\n\n'
-    text = f"The bell rang twice.\n\n{replies}{FILLER}"
-    assert together(chunks(text, target_tokens=10, max_tokens=130), '"Has', '"He has', '"Then')
 
 
 def test_code_keeps_its_preamble_and_a_class_its_first_function() -> None:
@@ -320,12 +338,6 @@ def test_no_row_of_a_table_stands_alone() -> None:
     for most in (90, 100, 110, 130):
         found = chunks(text, max_tokens=most)
         assert all(chunk.count("Finca") > 1 for chunk in found), (most, found)
-
-
-def test_a_warning_goes_with_its_step() -> None:
-    step = "3. Open the valve.\n\n   **Caution:** If you smell gas, do not go on. Open the door and leave."
-    text = f"# Boiler\n\n{FILLER}\n\n1. Close the valve.\n2. {FILLER}\n{step}\n4. {FILLER}"
-    assert together(chunks(text), step)
 
 
 def test_a_warning_below_the_steps_goes_with_them_and_not_with_the_table_below() -> None:
