@@ -21,7 +21,6 @@ from llama_index.core.utils import get_tokenizer
 
 from sage_llamaindex.prompts import answer_template
 from tests.fakes.llamaindex import Recorder, ScriptedLLM, grade
-from tests.fakes.threads import together
 from tests.llamaindex.engines import both, engine
 
 
