@@ -170,17 +170,7 @@ class Verdict:
         )
 
     def report(self) -> str:
-        r"""Each statement with its word, and the sentence that decided with its place, as a text.
-
-        Examples:
-            >>> from sage_core.verify import check
-            >>> passages = ["Crossing\n\nThe ferry takes 40 minutes."]
-            >>> print(check("", passages, "The ferry takes 40 minutes. It carries tigers.").report())
-            not accepted
-            supported: The ferry takes 40 minutes.
-              passage 1: “The ferry takes 40 minutes.”
-            not found: It carries tigers.
-        """
+        """Each statement with its word, and the sentence that decided with its place, as a text."""
         lines = ["accepted" if self.accepted else "not accepted"]
         for mark in (m for m in self.marks if m.support != "nothing claimed"):
             lines.append(f"{mark.support}: {one_line(mark.text)}")

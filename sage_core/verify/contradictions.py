@@ -233,7 +233,8 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozense
 
 def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
     """Whether a number is the sum or the difference of two of a kind, or double one."""
-    values = [n.value.value for n in theirs if n.value.dimension == number.value.dimension]
+    units = (number.value.dimension, "")
+    values = [v for n in theirs if n.value.dimension in units for v in n.value.readings]
     pairs = itertools.combinations_with_replacement(values, 2)
     wanted = number.value.value
     return any(math.isclose(wanted, v, rel_tol=0.005) for a, b in pairs for v in (a + b, abs(a - b)) if v)
@@ -375,6 +376,8 @@ def _against_row(
             for c, own in zip(other.cells, row.cells, strict=True)
             if stem_list(c.header) and _agrees(number, _cell_numbers(c))  # not of "#", which counts the rows
         ]
+        if not cells and not elsewhere and _derived(number, [n for c in values for n in _cell_numbers(c)]):
+            return None, False
         instead = _fit(number, columns or [c for c in values if c in elsewhere] or values)
         # A bare number may number what no column holds.
         if instead is not None and (number.value.dimension or elsewhere or cells):

@@ -110,13 +110,14 @@ def _is_clause(
 # -- limited alike -------------------------------------------------------------------------------------------
 
 
-def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
+def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material: ParsedPassages) -> str:
     """Why a claim may say more, less or something else than its evidence, in words; empty if it does not.
 
     Args:
         text: The claim.
         own: Its content words, stemmed.
         evidence: The sentences that hold many of its words.
+        material: The passages.
     """
     words, claimed = set(own), quantities(text)
     # A sentence that lacks the claim's number limits another one.
@@ -134,11 +135,21 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence]) -> str:
     told = [text, _SIDES.sub(r"\2 is \1", text)]  # "The oldest is Ann" is "Ann is the oldest".
     if any(all(_reordered(t, s.text) for t in told) for s in nearest if not s.cells):
         return "the same words stand in another order"
+    around = {w for s in nearest for w in _with_those_before(s, material)}
+    if scattered := (words & material.words) - around:
+        return f"its words stand in different sentences (“{min(scattered)}”)"
     said = " ".join(s.text for s in evidence)
     for name, pattern in _LIMITERS.items():
         if name not in _WEAKER and pattern.search(text) and not pattern.search(said):
             return f"it limits what its sentence does not (“{name}”)"
     return ""
+
+
+def _with_those_before(sentence: Sentence, material: ParsedPassages) -> set[str]:
+    """The words of a sentence, of two before it, which "it" may mean, and of the headings above."""
+    at = material.sentences.index(sentence)
+    own = [s for s in material.sentences[:at] if s.passage == sentence.passage]
+    return {w for s in [sentence, *own[-2:], *(s for s in own if s.kind == "heading")] for w in s.words}
 
 
 def _reordered(text: str, sentence: str) -> bool:

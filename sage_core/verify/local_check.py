@@ -113,14 +113,6 @@ def settled(
 
     The marks are the verdict's in every case. A judge that fails overrules nothing.
 
-    Examples:
-        >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
-        >>> verdict = settled(Verdict(9), "How long?", "The ferry takes 55 minutes.", passages)
-        >>> verdict.score, verdict.source, verdict.vetoed_by
-        (3.0, 'critic', 'local judge')
-        >>> verdict.marks[0].instead
-        '40 minutes'
-
     Args:
         verdict: The critic's.
         question: As all others, see `check`.

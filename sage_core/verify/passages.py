@@ -37,7 +37,7 @@ _EXACT = re.compile(
 )
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = " \t\r\n#=*~^:-"
-_SCALE = re.compile(r"(?i)\bin (thousand|million|billion)s?\b")  # Of all numbers of a table.
+_SCALE = re.compile(r"(?i)(?:\bin |[$€£] ?)(thousand|million|billion|bn|m)s?\b")  # Of all numbers of a table.
 _QUOTED_OR_MARK = re.compile(r'"[^"]*"|[\t,;]')
 
 
@@ -195,7 +195,9 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
             if len(own) == 1 and own[0][1] is lines[i][0]:  # It names the rows below it.
                 above = (*heading, own[0][1])
             elif len(own) > 1:
-                counted = SCALES[scale[1].lower()] if scale else 1.0
+                counted = (
+                    SCALES[scale[1].lower().replace("m", "million", len(scale[1]) == 1)] if scale else 1.0
+                )
                 cells = [Cell(name, cell.text, cell.span, counted) for name, cell in own]
                 rows[i] = row_sentence(passage, spans[i], (*above, *cells))
     return rows

@@ -89,7 +89,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         place = (other.sentence.passage, other.sentence.span)
     elif in_row is not None:
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
-    elif why := unlike(text, own, near) or unanchored(text, near):
+    elif why := unlike(text, own, near, material) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
     claim = AnswerMark(span, text, word, None, *place, reason, instead)
     # What the model cannot change it need not read: 20 ms a claim.
