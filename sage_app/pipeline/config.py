@@ -21,8 +21,6 @@ class SageConfig:
     Attributes:
         candidates: Chunks that the vector search gives to the reranker (paper: N). The keyword search
             gives up to half as many more.
-        baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
-            nothing else.
         feedback: Settings of the selection and the feedback loop. Chunks count whole for
             ``selection.max_context_tokens``, and with the title and headings that the prompt shows.
         context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
@@ -38,14 +36,12 @@ class SageConfig:
     """
 
     candidates: int = 60
-    baseline_top_k: int = 10
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
     links: bool = True
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
-        check_int("baseline_top_k", self.baseline_top_k, minimum=1)
         for name in ("context", "links"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")

@@ -105,7 +105,6 @@ class Retrieval(Displayable):
         selection: Which of them were kept; its indices are positions in ``candidates``.
         scale: What the scores are.
         reranker: Name of the reranker.
-        top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
     """
 
@@ -114,7 +113,6 @@ class Retrieval(Displayable):
     selection: Selection
     scale: Scale
     reranker: str
-    top_k: int
     counter: str
 
     @property
@@ -159,12 +157,6 @@ class Retrieval(Displayable):
         return sum(c.tokens for c in self.chosen(selection))
 
     @property
-    def tokens_top_k(self) -> int:
-        """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
-        ranked = sorted(self.candidates, key=lambda c: -c.similarity)
-        return sum(c.tokens for c in ranked[: self.top_k])
-
-    @property
     def tokens_all(self) -> int:
         """Tokens of all candidates."""
         return sum(c.tokens for c in self.candidates)
@@ -180,8 +172,6 @@ class Retrieval(Displayable):
             "context": self.context(self.selection),
             "tokens": {
                 "selected": self.tokens,
-                "top_k": self.tokens_top_k,
-                "k": self.top_k,
                 "all_candidates": self.tokens_all,
                 "counter": self.counter,
             },

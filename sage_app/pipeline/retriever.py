@@ -273,7 +273,6 @@ class Retriever:
             selection,
             scale,
             self.reranker.name,
-            config.baseline_top_k,
             self.counter.name,
         )
 

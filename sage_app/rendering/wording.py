@@ -63,8 +63,3 @@ def grade_words(verdict: Verdict | None) -> str:
         return words
     by = verdict.vetoed_by or verdict.source
     return f"{words.removeprefix('grade ')} by {GRADERS.get(by, by)}"
-
-
-def saving_words(tokens: int, compared: int) -> str:
-    """How much less or more ``tokens`` is, in per cent; empty where there is nothing to compare with."""
-    return f"{tokens / compared - 1:+.0%}" if compared else ""

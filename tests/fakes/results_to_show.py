@@ -44,7 +44,7 @@ def retrieval(
         chunk = Chunk(f"c{i}", text, source, 100 * i, 100 * i + len(text), page=3 if i == 1 else None)
         candidates.append(Candidate(chunk, score, 0.9 - i / 1000, 20 + i % 7))
     selection = select(list(scores), scale=scale, min_k=min_k, rule=rule)
-    return Retrieval(question, tuple(candidates), selection, scale, "hybrid(test)", 10, "bert")
+    return Retrieval(question, tuple(candidates), selection, scale, "hybrid(test)", "bert")
 
 
 def answer(

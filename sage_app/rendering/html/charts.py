@@ -27,9 +27,8 @@ def score_curve_svg(
     selection: Selection,
     *,
     scale: Scale = "probability",
-    top_k: int | None = None,
 ) -> str:
-    """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason, a fixed k.
+    """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason.
 
     The SVG stands alone: it may be written to a file, shown in a notebook, or put into a page. None and NaN
     are drawn at the foot.
@@ -41,9 +40,7 @@ def score_curve_svg(
     indices = set(selection.indices)
     selected = [i in indices for i in order]
     caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
-    fixed = [(min(top_k, len(order)), f"fixed k = {top_k}")] if top_k and order else []
-    lines = [(selection.cut, f"cut: {selection.cut} kept"), *fixed]
-    top = 8 + _LINE * (len(caption) + len(lines)) + 6
+    top = 8 + _LINE * (len(caption) + 1) + 6
     bottom = top + 190
     x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, _WIDTH - _RIGHT)
     y = value_axis(known, bottom, top, zero=scale != "logit")
@@ -53,7 +50,7 @@ def score_curve_svg(
         *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
         *_grid(plot, len(order), "score" if scale == "unbounded" else scale),
         *_area(plot, values, selected),
-        *_marks(plot, lines, 8 + _LINE * len(caption)),
+        *_mark(plot, selection.cut, top - 6),
         *_dots(plot, values, [scores[i] for i in order], selected),
     ]
     what = f"Scores of {len(order)} candidates by rank, {selection.cut} of them kept"
@@ -143,16 +140,13 @@ def _area(plot: _Plot, values: Sequence[float | None], selected: Sequence[bool])
         yield tag("polyline", class_="line kept", points=" ".join(points[:cut]))
 
 
-def _marks(plot: _Plot, lines: Sequence[tuple[int, str]], top: float) -> Iterator[Markup]:
-    """The cuts as upright lines, the name of each on a row of its own."""
-    for row, (keep, name) in enumerate(lines):
-        if not plot.x.low < keep + 0.5:
-            continue
-        at, y = plot.x(keep + 0.5), top + _LINE * (row + 1)
+def _mark(plot: _Plot, keep: int, y: float) -> Iterator[Markup]:
+    """The cut as an upright line with its name."""
+    if plot.x.low < keep + 0.5:
+        at, name = plot.x(keep + 0.5), f"cut: {keep} kept"
         end = at + 8 + 7.2 * len(name) > _WIDTH
-        yield _line("other" if row else "rule", (at, at), (y - 11, plot.bottom))
-        kind = "other-label" if row else "rule-label"
-        yield _words(name, kind, at - 6 if end else at + 6, y, "end" if end else None)
+        yield _line("rule", (at, at), (y - 11, plot.bottom))
+        yield _words(name, "rule-label", at - 6 if end else at + 6, y, "end" if end else None)
 
 
 def _dots(

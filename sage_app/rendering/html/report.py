@@ -18,7 +18,6 @@ from sage_app.rendering.wording import (
     answer_support,
     claims_nothing,
     grade_words,
-    saving_words,
     support_words,
 )
 from sage_core._checks import counted
@@ -179,7 +178,7 @@ def _rankings(
     """The curve with the cut, all candidates."""
     rows = retrieval_rows(retrieval)
     scores = [c.score for c in retrieval.candidates]
-    curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k)
+    curve = curve_html(scores, selection, retrieval.scale)
     return [
         section("Where the scores were cut", curve),
         section(f"All {len(rows)} candidates", note("Open one to read it."),
@@ -194,12 +193,9 @@ def _heading(question: str) -> Markup:
 
 def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult | None) -> Markup:
     sent = retrieval.tokens_of(selection)
-    k = min(retrieval.top_k, len(retrieval.candidates))
-    saving = saving_words(sent, retrieval.tokens_top_k)
-    compared = f"{saving} against plain top-{k}" if saving else ""
     parts = [
         tile("passages", f"{selection.cut} of {len(retrieval.candidates)}", "kept of the candidates"),
-        tile("tokens of context", f"{sent:,}", compared),
+        tile("tokens of context", f"{sent:,}"),
     ]
     if result is not None and (usage := result.usage).calls:
         about = "about " if usage.estimated else ""
@@ -223,20 +219,13 @@ def _settings(retrieval: Retrieval, answer: Answer | None, made: datetime | None
         "reranker": retrieval.reranker,
         "scores": retrieval.scale,
         "tokens counted by": retrieval.counter,
-        "compared with": f"plain top-{retrieval.top_k} by similarity",
     }
     return {**own, **made_now(made)}
 
 
-def curve_html(
-    scores: Sequence[float | None],
-    selection: Selection,
-    scale: Scale,
-    *,
-    top_k: int | None = None,
-) -> Markup:
+def curve_html(scores: Sequence[float | None], selection: Selection, scale: Scale) -> Markup:
     """`score_curve_svg` as a figure of a page."""
-    picture = score_curve_svg(scores, selection, scale=scale, top_k=top_k)
+    picture = score_curve_svg(scores, selection, scale=scale)
     return tag("figure", Markup(picture), class_="curve")
 
 

@@ -27,11 +27,10 @@ def answer_view(answer: Answer) -> RenderableType:
     sent = (
         f"{len(answer.sources)} of {counted(len(retrieval.candidates), 'passage')}, {answer.tokens:,} tokens"
     )
-    compared = f" (plain top-{retrieval.top_k} would send {retrieval.tokens_top_k:,})"
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
     parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
-    lines = _lines(answer.feedback).append("context ", style="bold").append(sent + compared)
+    lines = _lines(answer.feedback).append("context ", style="bold").append(sent)
     if answer.feedback.usage.calls:
         lines.append("\nused    ", style="bold").append(_usage(answer.feedback))
     return Group(*parts, lines)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from sage_app.pipeline.results import Retrieval
 from sage_app.rendering.rows import Row, retrieval_rows, score_text
-from sage_app.rendering.wording import saving_words
 from sage_core.selection import Selection
 from sage_core.text.sanitize import one_line
 
@@ -82,11 +81,6 @@ def _cut_line(selection: Selection) -> Text:
 
 
 def _token_line(retrieval: Retrieval) -> Text:
-    k = min(retrieval.top_k, len(retrieval.candidates))
     line = Text("tokens  ", style="bold")
-    text = f"{retrieval.tokens:,} sent; plain top-{k} would send {retrieval.tokens_top_k:,}"
-    saving = saving_words(retrieval.tokens, retrieval.tokens_top_k)
-    text += f" ({saving})" if saving else ""
-    if len(retrieval.candidates) > k:
-        text += f", all {len(retrieval.candidates)} candidates {retrieval.tokens_all:,}"
+    text = f"{retrieval.tokens:,} sent; all {len(retrieval.candidates)} candidates {retrieval.tokens_all:,}"
     return line.append(text, style="not bold")

@@ -47,7 +47,7 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
     for line in (
         r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d",
         r"kept +\d+ of \d+ chunks: ",
-        r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)",
+        r"tokens +[\d,]+ sent; all \d+ candidates [\d,]+",
         r"context +\d+ of \d+ passages, [\d,]+ tokens",
     ):
         assert re.search(line, out, re.MULTILINE), line

@@ -214,7 +214,7 @@ def other_threads() -> int:
 
 
 def asking(store: Path, url: str) -> Sage:
-    return small_sage(store, answerer=LLMAnswerer(chat_with(url)), candidates=10, baseline_top_k=3, min_k=2)
+    return small_sage(store, answerer=LLMAnswerer(chat_with(url)), candidates=10, min_k=2)
 
 
 def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:

@@ -169,7 +169,6 @@ def test_an_answer_shows_its_whole_story():
         "complete",
         f"of {len(result.retrieval.candidates)}",
         result.feedback.selection.reason,
-        "plain top-10",
         "file-1.md:p. 3",
         "file-0.md:0",
         "the return trip is missing",
@@ -252,17 +251,15 @@ def test_the_page_styles_nothing_outside_itself():
 
 def test_figure_8_is_cut_after_the_ninth():
     chosen = select(PAPER_FIGURE_8, scale="unbounded", rule="gradient", min_k=3)
-    svg = svg_of(score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded", top_k=10))
+    svg = svg_of(score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded"))
     kept, dots = named(svg, "circle", "kept"), named(svg, "circle", "dot")
     assert (len(kept), len(dots)) == (9, 15)
     cut = float(named(svg, "line", "rule")[0].get("x1"))
     xs = [float(dot.get("cx")) for dot in dots]
     assert xs[8] < cut < xs[9]
-    assert xs[9] < float(named(svg, "line", "other")[0].get("x1")) < xs[10]
     heights = [float(dot.get("cy")) for dot in dots]
     assert heights == sorted(heights)
-    text = " ".join(svg.itertext())
-    assert chosen.reason in text and "fixed k = 10" in text
+    assert chosen.reason in " ".join(svg.itertext())
 
 
 def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
@@ -278,7 +275,7 @@ def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
 def test_any_scores_give_a_picture_within_its_frame(scores, scale):
     scores = on_scale(scores, scale)
     chosen = select(scores, scale=scale, min_k=2)
-    svg = svg_of(score_curve_svg(scores, chosen, scale=scale, top_k=3))
+    svg = svg_of(score_curve_svg(scores, chosen, scale=scale))
     _, _, right, bottom = map(float, svg.get("viewBox").split())
     for dot in named(svg, "circle", "dot"):
         assert 0 <= float(dot.get("cx")) <= right and 0 <= float(dot.get("cy")) <= bottom

@@ -131,7 +131,6 @@ def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
         (FeedbackConfig, "max_llm_tokens", (0, True)),
         (FeedbackConfig, "no_answer", ("no", (1,))),
         (SageConfig, "candidates", (2.5,)),
-        (SageConfig, "baseline_top_k", (True, 0)),
         (SageConfig, "feedback", ({"min_k": 3},)),
         (SelectionConfig, "max_context_tokens", (0, 1.5)),
     ],
