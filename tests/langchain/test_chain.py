@@ -181,14 +181,6 @@ def test_usage_is_summed_by_role_from_what_the_models_report():
     assert usage["total"] == {"prompt": 1000, "completion": 100, "calls": 4, "estimated": False}
 
 
-def test_usage_that_is_not_reported_is_estimated_and_says_so():
-    replies = [AIMessage(content="one", usage_metadata=tokens(100, 10)), graded(9)]
-    usage = chain(*replies).invoke("bees?")["sage"]["usage"]
-    assert usage["generate"]["estimated"] is False
-    assert usage["judge"]["estimated"] is usage["total"]["estimated"] is True
-    assert usage["judge"]["prompt"] > 50 and usage["judge"]["completion"] > 5
-
-
 # Prompts
 
 

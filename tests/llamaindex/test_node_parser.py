@@ -297,11 +297,6 @@ def test_unknown_arguments_are_refused(make: Any) -> None:
         assert make(chunk_overlap=20).chunk_overlap == 0
 
 
-def test_pipelines_may_pass_further_arguments_to_the_call(parser: SageNodeParser) -> None:
-    assert len(parser.get_nodes_from_documents([Document(text=story())], show_progress=False, other=1)) == 5
-    assert len(parser([Document(text=story())], other=1)) == 5
-
-
 def test_from_defaults_takes_every_argument(segmenter: Segmenter) -> None:
     settings = {"include_metadata": False, "include_prev_next_rel": False, "chunk_size": 99}
     manager = CallbackManager([])

@@ -53,17 +53,6 @@ def test_filters_within_filters_and_lists_of_nodes():
     assert words.search("pump", 5, {"doc_ids": ["no such document"]}) == []
 
 
-def test_a_filter_is_applied_once_to_all_ids(monkeypatch):
-    words = SageRetriever.from_index(simple(), candidates=3)._words
-    words.search("pump", 1)
-    asked = []
-    nodes_of = words.source.chunks
-    monkeypatch.setattr(words.source, "chunks", lambda ids: asked.append(len(ids)) or nodes_of(ids))
-    even = MetadataFilters(filters=[MetadataFilter(key="kind", value="k0")])
-    assert len(words.passing([f"n{i}" for i in range(30)], {"filters": even})) == 15
-    assert asked == [30, 15]
-
-
 def test_a_node_deleted_from_the_index_alone_is_not_found():
     index = simple()
     retriever = SageRetriever.from_index(index, candidates=3, select=False)

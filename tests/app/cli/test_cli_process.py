@@ -39,20 +39,6 @@ def test_output_cut_off_by_a_reader_is_no_crash() -> None:
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
-def test_commands_import_only_what_they_need() -> None:
-    code = """
-import sys
-from sage_app.cli.main import run
-from sage_core.embedding.minilm import MiniLMEmbedder
-assert run(["segment", sys.argv[1], "--json"]) == 0
-heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "lxml", "pypdfium2", "mammoth"} & set(sys.modules)
-sys.exit(f"loaded {heavy}" if heavy else 0)
-"""
-    command = [sys.executable, "-c", code, str(DEMO / "water-works.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
     with BadServer(headers_and_nothing) as server:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import sage_app.pipeline.ingest
 from sage_app.cli.ingest import show_report
-from sage_app.documents.discovery import named_types, source_of
+from sage_app.documents.discovery import source_of
 from sage_app.documents.reader import Document
 from sage_app.pipeline import progress as progress_lines
 from sage_app.pipeline.ingest import IngestProgress, ingest
@@ -226,12 +226,3 @@ def test_a_file_ingested_by_name_stays_when_its_folder_is_ingested(tmp_path: Pat
     (folder / "crew.log").unlink()
     gone = run(tmp_path / "store", folder)
     assert gone.removed == (source_of(folder / "crew.log"),)
-
-
-def test_a_remedy_is_named_for_files_that_people_have(tmp_path: Path) -> None:
-    folder = fill(tmp_path / "docs")
-    (folder / "prices.xls").write_bytes(b"PK\x03\x04\x00\x00")
-    report = run(tmp_path / "store", folder)
-    assert ".xls: save it as .xlsx" in named_types(report.other_types)
-    with pytest.raises(InputError, match=r"prices\.xls.*\.xlsx"):
-        run(tmp_path / "other", folder / "prices.xls")

@@ -7,6 +7,7 @@ import pytest
 
 from sage_app.pipeline.config import SageConfig
 from sage_core.errors import InputError, StoreError
+from sage_core.selection import FixedK
 from tests.fakes.sages import small_sage
 from tests.fakes.stores import fill
 
@@ -96,3 +97,14 @@ def test_the_word_index_adds_half_as_many_candidates(tmp_path: Path) -> None:
         found = sage.retrieve("the pump of the ferry number with seal QX-77")
     assert 4 < len(found.candidates) <= 6
     assert any(c.chunk.text == "Seal QX-77 fits." for c in found.candidates)
+
+
+def test_the_floor_counts_what_the_prompt_holds(tmp_path: Path, docs: Path) -> None:
+    floor = 35
+    settings = {"rule": FixedK(1), "min_context_tokens": floor}
+    with small_sage(tmp_path / "store", reranker=Reads(), **settings) as sage:
+        sage.ingest(docs)
+        found = sage.retrieve(QUESTION)
+    sent = [c.tokens_in_prompt for c in found.hits]
+    assert all(c.place_tokens for c in found.hits)
+    assert sum(sent) >= floor > sum(sent[:-1]) and sum(c.tokens for c in found.hits) < floor

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sage_app.answers import Capabilities, ExtractiveAnswerer
 from sage_app.pipeline.sage import Sage
-from sage_core.errors import InputError, LLMError, StoreError
+from sage_core.errors import InputError, StoreError
 from sage_core.feedback import Verdict
 from sage_core.llm import Completion
 from sage_core.llm.prompting import shows_passages
@@ -136,18 +136,6 @@ def test_asking_from_many_threads(sage: Sage) -> None:
     sage.answerer = ExtractiveAnswerer()
     answers = together(partial(sage.ask, f"how many eggs lays the {bird}?") for bird in ANIMALS)
     assert all(f"The {bird} lays" in answer.text for bird, answer in zip(ANIMALS, answers, strict=True))
-
-
-def test_an_unreachable_llm_costs_the_answer_not_the_chunks(store: Path) -> None:
-    with make(store, "http://127.0.0.1:9/v1") as sage:
-        retrieval = sage.retrieve("how many eggs lays the puffin?")
-        expected = tuple(c.chunk.text for c in retrieval.hits)
-        with pytest.raises(LLMError) as caught:
-            sage.answer(retrieval)
-        assert caught.value.chunks == expected
-        with pytest.raises(LLMError) as caught:
-            asyncio.run(sage.aask("how many eggs lays the puffin?"))
-        assert caught.value.chunks == expected
 
 
 def test_no_store_and_an_empty_store(tmp_path: Path) -> None:

@@ -300,17 +300,6 @@ def test_a_cut_within_a_sentence_is_told():
     assert "within a sentence" in boundaries_html("abcdef", [], [Span(0, 3), Span(3, 6)])
 
 
-def test_a_segmented_text_is_shown_in_full():
-    text = (Path(__file__).parents[3] / "demo/documents/lighthouse-history.txt").read_text(encoding="utf-8")
-    view = Segmenter().explain(text)
-    assert view.spans == Segmenter().segment(text) and view.boundaries == Segmenter().boundaries(text)
-    shown = "".join(Reader(boundaries_html(text, view.boundaries, view.spans)).text)
-    marks = {f"{b.probability:.2f}" for b in view.boundaries}
-    left = re.sub("|".join(map(re.escape, marks)), "", re.sub(r"\s", "", shown))
-    for chunk in view.chunks:
-        assert re.sub(r"\s", "", chunk) in left
-
-
 # -- files ------------------------------------------------------------------------------------------------
 
 

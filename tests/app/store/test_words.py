@@ -1,7 +1,6 @@
 """The index of words beside the vectors: what it finds, and that it stays in step with the chunks."""
 
 import sqlite3
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -149,31 +148,6 @@ def test_a_question_scores_no_more_rows_than_a_limit_the_rarest_words_first(
     assert set(index.search("ferry", 9)) == set("0123")
 
 
-def test_plurals_and_numbers_of_parts_are_found_as_they_are_written() -> None:
-    texts = {
-        "a": "Seal XK-200/7b fits.",
-        "b": "It has 200 parts, XK and 7b.",
-        "c": "Two countries.",
-        "d": "XK2007b",
-    }
-    index, _ = index_of(texts)
-    assert index.search("Which country?", 9) == ["c"] and index.search("countries", 9) == ["c"]
-    assert set(index.search("What fits XK-200/7b?", 9)[:2]) == {"a", "d"}
-
-
-def test_a_filter_holds_however_far_down_the_first_that_passes_is() -> None:
-    texts = {str(i): "ferry " * (400 - i) + "boat" for i in range(400)}
-    index, _ = index_of(texts)
-    asked: list[int] = []
-
-    def allowed(ids: Sequence[str]) -> set[str]:
-        asked.append(len(ids))
-        return {key for key in ids if int(key) >= 395}
-
-    assert set(index.search("boat", 3, allowed=allowed)) < {str(i) for i in range(395, 400)}
-    assert sum(asked) <= 400
-
-
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Not a database. " * 400)
     with pytest.raises(StoreError):
@@ -190,38 +164,6 @@ def test_threads_share_an_index() -> None:
     index, _ = index_of(SAILING)
     with ThreadPoolExecutor(8) as pool:
         assert set(map(tuple, pool.map(lambda _: index.search("ferry", 5), range(100)))) == {("c", "a")}
-
-
-def test_a_word_index_knows_documents_by_their_names_while_they_have_chunks() -> None:
-    texts = {"a0": "Ferries.", "a1": "They sail.", "b0": "Bees.", "c0": "No name."}
-    described = {"a0": ("a", ["the ferry"]), "a1": ("a", ["the ferry"]), "b0": ("b", ["bee", "the ferry"])}
-    versions = dict.fromkeys(texts, "1")
-    index = WordIndex()
-
-    def update() -> None:
-        index.update(versions, lambda ids: [Entry(i, texts[i], *described.get(i, ())) for i in ids])
-
-    update()
-    assert index.named(["the ferry", "bee", "c"], 5) == {"the ferry": ["a", "b"], "bee": ["b"]}
-    assert index.known(["bee", "wasp"]) == {"bee"} and index.beginnings(["the ferry"]) == {"the ferry"}
-    assert index.chunks_of(["a", "b"], 2) == ["a0", "b0", "a1"] and index.chunks_of(["a"], 1) == ["a0"]
-    assert index.counts(["bee", "wasp"]) == ({"bee": 1, "wasp": 0}, 4)
-    del versions["a0"], versions["b0"]
-    update()
-    assert index.named(["the ferry", "bee"], 5) == {"the ferry": ["a"]} and index.chunks_of(
-        ["a", "b"], 5
-    ) == ["a1"]
-
-
-@pytest.mark.parametrize("language", ["hindi", "chinese"])
-def test_words_of_other_scripts_find_their_chunk(language: str) -> None:
-    texts = {
-        "hindi": ("रेल का किराया सौ रुपये है।", "मौसम आज अच्छा है।", "किराया"),
-        "chinese": ("汽车的电池通常可以用五年。", "火车站在城市的北边。", "电池能用多久?"),
-    }[language]
-    index = WordIndex()
-    index.update({"right": "1", "wrong": "1"}, lambda ids: [Entry(key, texts[key == "wrong"]) for key in ids])
-    assert index.search(texts[2], 5) == ["right"]
 
 
 def test_a_store_of_other_words_gets_them_anew_once(tmp_path: Path) -> None:

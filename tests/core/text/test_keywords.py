@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_core.text.keywords import bm25_share, gram_share, index_terms, words
+from sage_core.text.keywords import bm25_share, gram_share, words
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,3 @@ def test_the_right_passage_shares_more(question: str, right: str, wrong: str) ->
     for share in (bm25_share, gram_share):
         better, worse = share(words(question), [words(right), words(wrong)])
         assert better > 2 * worse
-
-
-def test_an_index_keeps_the_same_words_and_compounds() -> None:
-    assert index_terms("Das Ersatzteil XK-200/7b ist für die Pumpe") == [
-        *words("Das Ersatzteil XK-200/7b ist für die Pumpe"),
-        "xk-200/7b",
-        "xk2007b",
-    ]
