@@ -140,7 +140,7 @@ class SageGrounding(CheckedModel, RunnableSerializable[dict[str, Any], dict[str,
         return {**fields, **own, "verdict": verdict.to_dict()}
 
     def _reply(self, messages: list[Message]) -> str:
-        return text_of(self.llm.invoke(to_langchain(messages)))  # type: ignore[union-attr]
+        return text_of(self.llm.invoke(to_langchain(messages)))
 
 
 def _shown(piece: dict[str, Any], stream: AnswerStream) -> dict[str, Any]:

@@ -172,8 +172,8 @@ def quantities(text: str) -> tuple[Quantity, ...]:
             if after == i + 1 and not quantity.dimension:
                 quantity = replace(quantity, written=readings[0])
             if (sign := _minus_before(lower, tokens, i)) is not None:
-                other = None if quantity.other is None else -quantity.other
-                start, quantity = sign, replace(quantity, value=-quantity.value, other=other, written="")
+                turned = None if quantity.other is None else -quantity.other
+                start, quantity = sign, replace(quantity, value=-quantity.value, other=turned, written="")
             quantity = replace(quantity, span=Span(start, end), per=_period(lower, end))
             result.append((start, quantity))
         i = max(after, i + 1)

@@ -167,6 +167,18 @@ def test_a_judge_that_raises_hands_the_answer_on(door: Any, monkeypatch: pytest.
     assert mark["support"] == "unsure" and "a bug of the judge" in mark["reason"]
 
 
+def test_both_doors_ask_an_llm_for_what_is_unsure() -> None:
+    answer, reply = "The vessel reaches the island within the hour.", '{"statements": ["supported"]}'
+    node = Given([TEXTS[1]]).retrieve("")
+    engine = SageGroundedEngine(stock(answer, node), llm=ScriptedLLM.of(grades=[reply]))
+    grounding = SageGrounding(llm=ScriptedChat(replies=[reply]))
+    for verdict in (
+        verdict_of(engine.query(QUESTION)),
+        Verdict.from_dict(grounding.invoke({"answer": answer, "context": [TEXTS[1]]})["verdict"]),
+    ):
+        assert verdict is not None and verdict.accepted and verdict.statements == ("supported",)
+
+
 def test_keys_of_a_chain_and_clear_errors() -> None:
     output = SageGrounding().invoke({"query": QUESTION, "result": WRONG, "source_documents": TEXTS})
     assert Verdict.from_dict(output["verdict"]) == check(QUESTION, TEXTS, WRONG)
