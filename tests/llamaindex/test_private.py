@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from llama_index.core import VectorStoreIndex
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
     ExactMatchFilter,
@@ -15,7 +16,7 @@ from llama_index.core.vector_stores.types import (
 import sage_langchain
 import sage_llamaindex
 from sage_llamaindex import _private
-from tests.fakes.llamaindex import HashEmbedding
+from tests.fakes.llamaindex import FixedRetriever, HashEmbedding
 
 FILTERS = MetadataFilters(filters=[ExactMatchFilter(key="kind", value="even")])
 
@@ -25,6 +26,18 @@ def index() -> VectorStoreIndex:
         TextNode(text=f"Ferry {i}.", id_=str(i), metadata={"kind": "even"} if i % 2 else {}) for i in range(6)
     ]
     return VectorStoreIndex(nodes, embed_model=HashEmbedding())
+
+
+def test_of_a_retriever() -> None:
+    made = index()
+    retriever = VectorIndexRetriever(made, filters=FILTERS, node_ids=["1"], doc_ids=["d"])
+    assert _private.index_of(retriever) is made
+    assert _private.limits_of(retriever) == {"filters": FILTERS, "node_ids": ["1"], "doc_ids": ["d"]}
+    assert _private.limits_of(FixedRetriever()) == {}
+    assert _private.embedding_model_of(retriever) is made._embed_model
+    assert _private.embedding_model_of(FixedRetriever()) is None
+    sparse = made.as_retriever(vector_store_query_mode=VectorStoreQueryMode.SPARSE)
+    assert _private.embedding_model_of(sparse) is None
 
 
 def test_copies_change_the_copy() -> None:

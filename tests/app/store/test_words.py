@@ -1,6 +1,7 @@
 """The index of words beside the vectors: what it finds, and that it stays in step with the chunks."""
 
 import sqlite3
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -146,6 +147,19 @@ def test_a_question_scores_no_more_rows_than_a_limit_the_rarest_words_first(
     monkeypatch.setattr(words_module, "_MOST_SCORED", 5)
     assert set(index.search("the boat, the ferry or the mill?", 9)) == set("45")
     assert set(index.search("ferry", 9)) == set("0123")
+
+
+def test_a_filter_holds_however_far_down_the_first_that_passes_is() -> None:
+    texts = {str(i): "ferry " * (400 - i) + "boat" for i in range(400)}
+    index, _ = index_of(texts)
+    asked: list[int] = []
+
+    def allowed(ids: Sequence[str]) -> set[str]:
+        asked.append(len(ids))
+        return {key for key in ids if int(key) >= 395}
+
+    assert set(index.search("boat", 3, allowed=allowed)) < {str(i) for i in range(395, 400)}
+    assert sum(asked) <= 400
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:

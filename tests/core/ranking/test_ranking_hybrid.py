@@ -19,7 +19,7 @@ from sage_core.ranking import (
     vouch,
 )
 from sage_core.ranking.calibration import Logistic
-from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, word_matrix
+from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import score_candidates
 from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share
@@ -85,6 +85,18 @@ def test_where_nothing_fits_the_best_is_no_answer():
     filler = [f"Gull number {i} nests on the roof of the boathouse." for i in range(40)]
     scores = [0.5 + 0.1 * math.sin(i) for i in range(40)]
     assert max(HybridReranker().score("What is the melting point of tungsten?", filler, scores)) < 0.05
+
+
+@pytest.mark.parametrize("unknown", [None, math.nan, -math.inf])
+def test_a_score_that_is_not_known_stands_with_the_last(unknown):
+    np.testing.assert_allclose(standardized([1.0, unknown, 3.0]), [-1, -1, 1])
+
+
+@pytest.mark.parametrize("scores", [[1e308, -1e308, 1e308], [1e-300, 2e-300], [math.inf, 2, 1]])
+def test_very_large_and_very_small_scores_are_numbers(scores):
+    found = standardized(scores)
+    assert np.isfinite(found).all()
+    assert found[0] == max(found) if scores[0] > scores[1] else found[1] == max(found)
 
 
 SCORES = [0.31, 0.74, None, 0.42, 0.2]

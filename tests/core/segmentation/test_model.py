@@ -17,8 +17,10 @@ from sage_core.segmentation.models import context as context_module
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import (
     ENCODER_TABLES,
+    SURFACE_SIZE,
     EncoderConfig,
     StaticEncoder,
+    surface_features,
     tokenize,
 )
 from sage_core.segmentation.models.load import WEIGHTS, bundled_models, load_model
@@ -271,3 +273,10 @@ class TestTokens:
         (tmp_path / "bad.json").write_text("{}")
         with pytest.raises(ModelError):
             WordPiece(tmp_path / "bad.json")
+
+    def test_surface_features_see_what_an_uncased_bag_cannot(self):
+        rows = surface_features(["lower case", "7 items:", "“Why?” he asked", "- item!", "", "Ab Cd Ef"])
+        assert rows.shape == (6, SURFACE_SIZE)
+        assert rows[:, 2:].argmax(1)[:4].tolist() == [0, 1, 2, 3]
+        assert (rows[4] == 0).all() and rows[5, 1] == pytest.approx(2 / 3)
+        assert rows[1, 6] == 1 and rows[3, 7] == 1
