@@ -180,6 +180,27 @@ def test_threads_share_an_index() -> None:
         assert set(map(tuple, pool.map(lambda _: index.search("ferry", 5), range(100)))) == {("c", "a")}
 
 
+def test_a_word_index_knows_documents_by_their_names_while_they_have_chunks() -> None:
+    texts = {"a0": "Ferries.", "a1": "They sail.", "b0": "Bees.", "c0": "No name."}
+    described = {"a0": ("a", ["the ferry"]), "a1": ("a", ["the ferry"]), "b0": ("b", ["bee", "the ferry"])}
+    versions = dict.fromkeys(texts, "1")
+    index = WordIndex()
+
+    def update() -> None:
+        index.update(versions, lambda ids: [Entry(i, texts[i], *described.get(i, ())) for i in ids])
+
+    update()
+    assert index.named(["the ferry", "bee", "c"], 5) == {"the ferry": ["a", "b"], "bee": ["b"]}
+    assert index.known(["bee", "wasp"]) == {"bee"} and index.beginnings(["the ferry"]) == {"the ferry"}
+    assert index.chunks_of(["a", "b"], 2) == ["a0", "b0", "a1"] and index.chunks_of(["a"], 1) == ["a0"]
+    assert index.counts(["bee", "wasp"]) == ({"bee": 1, "wasp": 0}, 4)
+    del versions["a0"], versions["b0"]
+    update()
+    assert index.named(["the ferry", "bee"], 5) == {"the ferry": ["a"]} and index.chunks_of(
+        ["a", "b"], 5
+    ) == ["a1"]
+
+
 def test_a_store_of_other_words_gets_them_anew_once(tmp_path: Path) -> None:
     run(tmp_path / "store", fill(tmp_path / "docs"))
     database = tmp_path / "store" / "store.sqlite3"
