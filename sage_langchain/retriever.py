@@ -125,6 +125,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 documents to search by keyword, for a store that does not give them back.
             words_path: A file that keeps the keyword index; None for memory.
         """
+        if not isinstance(vectorstore, VectorStore):
+            raise InputError("no vector store: a retriever goes into SageRetriever(base_retriever=...)")
         return cls(
             base_retriever=CandidateSearch(
                 vectorstore=vectorstore,

@@ -74,12 +74,10 @@ class SageTextSplitter(TextSplitter):
     ) -> None:
         from sage_core.segmentation import Segmenter
 
-        if chunk_overlap or not strip_whitespace:
-            warnings.warn(
-                "chunk_overlap and strip_whitespace=False do nothing: chunks do not overlap, and white space "
-                "between them is in none",
-                stacklevel=2,
-            )
+        if chunk_overlap:
+            warnings.warn(f"chunk_overlap={chunk_overlap} does nothing: chunks do not overlap", stacklevel=2)
+        if not strip_whitespace:
+            warnings.warn("strip_whitespace=False does nothing: chunks begin and end in words", stacklevel=2)
         counter = _counter(chunk_size, length_function)
         chosen = {
             "target_tokens": target_tokens,

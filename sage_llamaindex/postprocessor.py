@@ -215,7 +215,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if 1 < len(nodes) <= self.selection.effective_min_k and not self._searched:
             self._warn(
                 "there is little to select from so few candidates, and an answer may be lost: raise the "
-                "retriever's similarity_top_k (some 30 is usual)"
+                "retriever's similarity_top_k (some 60)"
             )
         scorer, question = self._scorer, "" if query_bundle is None else query_bundle.query_str
         reading = yield from Compute(self._reading, nodes, question)

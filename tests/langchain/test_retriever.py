@@ -175,6 +175,8 @@ def test_any_retriever_and_any_compressor():
 def test_wrong_construction_is_named():
     with pytest.raises(InputError, match="from_vectorstore"):
         SageRetriever(base_retriever=word_store())
+    with pytest.raises(InputError, match=r"SageRetriever\(base_retriever="):
+        SageRetriever.from_vectorstore(word_store().as_retriever())
     with pytest.raises(InputError, match="base_compressors"):
         SageRetriever(base_retriever=lambda q: [], base_compressors=SageCompressor())
 

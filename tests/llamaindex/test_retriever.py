@@ -72,7 +72,7 @@ def test_a_small_index_is_no_reason_for_a_warning(caplog):
     assert len(SageRetriever.from_index(index).retrieve(QUESTION)) == 2
     assert not caplog.records
     SageNodePostprocessor().postprocess_nodes(index.as_retriever().retrieve(QUESTION), query_str=QUESTION)
-    assert "little to select from" in caplog.text
+    assert "similarity_top_k (some 60)" in caplog.text
 
 
 def test_over_any_retriever():
