@@ -243,4 +243,4 @@ def test_work_on_mail_is_linear(piece: str) -> None:
         return time.process_time() - start
 
     split_sentences(piece)
-    assert min(seconds(8_000) for _ in range(2)) < 20 * seconds(1_000) + 0.1
+    assert min(seconds(4_000) for _ in range(2)) < 20 * seconds(500) + 0.1
