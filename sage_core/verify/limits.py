@@ -124,6 +124,8 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material
     evidence = [s for s in evidence if not missing(claimed, quantities(s.text))] or evidence
     most = max((len(words & s.words) for s in evidence), default=0)
     nearest = [s for s in evidence if len(words & s.words) == most]
+    if most == len(words):
+        evidence = nearest  # Beside a sentence with all of its words the others are about something else.
     for sentence in evidence:
         clauses = [c for c in CLAUSES.split(sentence.text) if not words.isdisjoint(stem_list(c))]
         shared = " ; ".join(clauses)

@@ -65,8 +65,8 @@ class ClaimScores:
 
 def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = False) -> ClaimScores | None:
     """A claim by counts and rules, ``quoted`` between quotation marks; None if it is too long or empty."""
-    own = stem_list(text)
-    if len(text.split()) > _LONGEST_CLAIM or not own:
+    written = _as_written(text, material)
+    if len(text.split()) > _LONGEST_CLAIM or not (own := stem_list(written)):
         return None
     sentences = find_evidence(own, material)
     near = [s for s in sentences if 3 * len(s.words & {*own}) >= len({*own})] or sentences[:1]
@@ -91,11 +91,21 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         reason, least, place = ROW_REASON, _IN_ROW, (in_row.passage, in_row.span)
     elif why := unlike(text, own, near, material) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
-    claim = AnswerMark(span, text, word, None, *place, reason, instead)
+    claim = AnswerMark(span, written, word, None, *place, reason, instead)
     # What the model cannot change it need not read: 20 ms a claim.
     unread = most < SUPPORTED_FROM or word == "not found" or not sentences
     logit = MOST_LOGIT if verbatim else 0.0 if unread else None
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
+
+
+def _as_written(text: str, material: ParsedPassages) -> str:
+    """A claim, its numbers and dates in the words that the passages have for them."""
+    held = [(q, s.text) for s in material.sentences for q in quantities(s.text)]
+    for own in reversed(quantities(text)):
+        same = next((q.span.of(t) for q, t in held if own.agrees(q) and q.dimension == own.dimension), "")
+        if same and same.lower() not in text.lower():
+            text = f"{text[: own.span.start]} {same} {text[own.span.end :]}"
+    return text
 
 
 def evidence_text(own: Sequence[str], sentences: Sequence[Sentence]) -> str:
