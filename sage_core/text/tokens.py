@@ -320,17 +320,6 @@ def without_lone_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _loaded_once(load: Callable[[str], Any]) -> Callable[[str], Any]:
-    """``load``, remembered: threads that need the same at once wait for one of them."""
-    remembered = lru_cache(maxsize=8)(load)
-
-    def loaded(name: str) -> Any:
-        with _LOADING:
-            return remembered(name)
-
-    return loaded
-
-
 def _wordpiece() -> WordPiece:
     from sage_core.text.wordpiece import shared_wordpiece
 
@@ -338,7 +327,7 @@ def _wordpiece() -> WordPiece:
         return shared_wordpiece()
 
 
-@_loaded_once
+@lru_cache(maxsize=8)
 def _tiktoken(name: str) -> Any:
     try:
         import tiktoken

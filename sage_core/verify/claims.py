@@ -53,7 +53,8 @@ _ABSTAINS = re.compile(
     r"(?:given|provided|found|available|made)\b"
     rf"|.{{1,80}}? (?:is|are|was|were)(?: not|n['’]t) (?:\w+ )?(?:mentioned|specified|stated|provided"
     rf"|given|included|described|discussed|covered|found|named) (?:\w+ )?(?:in|by) (?:\w+ ){{0,3}}{_SOURCE}\b"
-    r"|(?:it|this|that) (?:cannot|can['’]t|could not) be (?:determined|answered|found)\b)"
+    r"|(?:it|this|that) (?:cannot|can['’]t|could not) be (?:determined|answered|found)\b"
+    r"|(?:idk|n/?a|no idea|unknown|not (?:specified|stated|mentioned|given|available|provided|found))\W*\Z)"
 )
 _PAGE = r"(?:,? (?:pp?|pages?)\b\.? ?[\w–-]{1,12})?"
 CITATION = re.compile(
@@ -110,7 +111,8 @@ def split_claims(answer: str) -> list[Span]:
         start += marker.end() if marker else 0
         start = _opened(answer, start, span.end)
         text = answer[start : span.end]
-        if kind in ("heading", "code") or i in heads or text.endswith("?"):
+        # An answer that is nothing but a fence is one.
+        if kind == "heading" or (kind == "code" and {*kinds} != {"code"}) or i in heads or text.endswith("?"):
             continue
         if not stem_list(CITATION.sub("", text)):
             continue

@@ -314,3 +314,34 @@ def test_a_grade_is_lowered_and_never_raised() -> None:
     assert settled(Verdict(5, 1), question, wrong, DOCUMENTS).score == 3
     low = settled(Verdict(2.5), question, wrong, DOCUMENTS, FeedbackConfig(accept_score=2))
     assert low.score == 2.5 and not low.accepted
+
+
+@pytest.mark.parametrize(
+    ("passage", "answer"),
+    [
+        ("The tower opened on 1 March 2024.", "The tower opened on 2024-03-01."),
+        ("The tower opened on 2024-03-01.", "The tower opened on 1 March 2024."),
+        ("The deposit is 1,250.00 euros, that is 12.5 percent of the price.", "The deposit is 1 250,00 €."),
+    ],
+)
+def test_a_number_is_read_in_the_words_of_the_passage(passage: str, answer: str) -> None:
+    assert check("What is it?", [passage], answer).accepted
+
+
+def test_a_sentence_with_all_words_is_not_limited_by_one_with_some() -> None:
+    passages = [
+        "The ferry to Callow leaves at nine on weekdays.",
+        "Ferries do not sail in gales above force nine.",
+    ]
+    [mark] = check("When does the ferry leave?", passages, "The ferry leaves at nine on weekdays.").marks
+    assert "limits it" not in mark.reason
+
+
+@pytest.mark.parametrize("answer", ["IDK", "N/A", "No idea.", "Not specified."])
+def test_short_abstentions_claim_nothing(answer: str) -> None:
+    assert {m.support for m in check("When?", ["It leaves at nine."], answer).marks} == {"nothing claimed"}
+
+
+def test_an_answer_that_is_a_fence_is_judged() -> None:
+    answer = "```\nThe ferry leaves at ten on weekdays.\n```"
+    assert check("When?", ["The ferry leaves at nine on weekdays."], answer).marks[0].instead == "nine"
