@@ -21,6 +21,7 @@ class SageComponent(BaseComponent):
     if not TYPE_CHECKING:  # type checkers make the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
+            fields.pop("class_name", None)  # `to_dict` and `to_json` write it, and pydantic hands it back
             try:
                 super().__init__(**fields)
             except ValidationError as error:

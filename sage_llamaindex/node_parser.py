@@ -174,10 +174,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     @classmethod
     def _no_overlap(cls, value: int) -> int:
         if value:
-            warnings.warn(
-                f"chunk_overlap={value} does nothing: chunks do not overlap",
-                stacklevel=2,
-            )
+            warnings.warn(f"chunk_overlap={value} does nothing: chunks do not overlap", stacklevel=2)
         return 0
 
     @property

@@ -174,6 +174,9 @@ class TestSaving:
         for again in (
             SageNodePostprocessor.from_dict(data),
             SageNodePostprocessor.from_json(sage.to_json()),
+            SageNodePostprocessor.model_validate_json(
+                sage.to_json()
+            ),  # as a field of a pydantic model is read
             pickle.loads(pickle.dumps(sage)),
         ):
             assert again.to_dict() == data and again.selection.rule == rule
