@@ -284,8 +284,10 @@ def test_algorithm_2_keeps_nine_of_figure_8_and_as_printed_min_k(min_k):
         0.089,
     ]
     for printed, kept in ((False, 9), (True, min_k)):
-        assert len(select(figure_8, rule=PaperGradient(printed=printed), min_k=min_k).indices) == kept
-    assert len(select(figure_8, rule=PaperGradient(), min_k=10).indices) == 15  # the cliff stands above it
+        rule = PaperGradient(printed=printed)
+        assert len(select(figure_8, rule=rule, scale="unbounded", min_k=min_k).indices) == kept
+    # The cliff stands above it.
+    assert len(select(figure_8, rule=PaperGradient(), scale="unbounded", min_k=10).indices) == 15
 
 
 def test_the_papers_settings():

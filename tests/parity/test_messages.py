@@ -63,7 +63,7 @@ MISTAKES = [
     (lambda: SageQueryEngine("docs"), "retriever"),
     (lambda: SageQueryEngine.from_index("x"), "'x'"),
     (lambda: feedback_of("abc"), "str"),
-    (lambda: SageRetriever.from_vectorstore(a_store()), "VectorStore"),
+    (lambda: SageRetriever.from_vectorstore(a_store()), "base_retriever="),
     (lambda: SageTextSplitter().create_documents("text"), "create_documents"),
     (lambda: create_sage_chain("gpt", a_store()), "'gpt'"),
     (lambda: create_sage_chain(a_store(), lambda _: "answer"), r"create_sage_chain\(llm, retriever\)"),
