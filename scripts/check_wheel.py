@@ -44,7 +44,7 @@ assert len(chunks) > 1, chunks
 assert "".join(text.split()) == "".join("".join(text[c.start:c.end] for c in chunks).split())
 assert "<div" in sage_core.Segmenter().explain(text)._repr_html_()
 scores = [13.79, 13.58, 11.91, 11.55, 10.94, 7.815, 7.665, 5.49, 4.416, 1.304, 0.8]
-assert sage_core.selection.gradient_cut(scores) == 9
+assert sage_core.select(scores, rule="gradient", scale="unbounded").cut == 9
 try:
     import sage_app
     sage_app.OpenAIChat("m", base_url="http://127.0.0.1:1").complete([])

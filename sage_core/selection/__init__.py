@@ -1,7 +1,7 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
 from sage_core.selection.config import SelectionConfig
-from sage_core.selection.cut import Selection, check_bounds, effective_min_k, gradient_cut, select
+from sage_core.selection.cut import Selection, check_bounds, effective_min_k, select
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
@@ -53,7 +53,6 @@ __all__ = [
     "default_rule",
     "effective_min_k",
     "finite_score",
-    "gradient_cut",
     "guess_scale",
     "rank_order",
     "read_scores",

@@ -18,12 +18,9 @@ from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
     EMPTY_BELOW,
-    PAPER_GRADIENT,
     RankedScores,
     Rule,
     RuleName,
-    check_gradient,
-    gradient_stop,
     resolve_rule,
 )
 from sage_core.selection.scales import (
@@ -90,41 +87,6 @@ class Selection:
         }
 
 
-def gradient_cut(
-    scores: Sequence[float | None],
-    *,
-    min_k: int | None = None,
-    gradient: float = PAPER_GRADIENT,
-    max_k: int | None = None,
-) -> int:
-    """How many scores to keep before they fall off a cliff (paper, section V and Algorithm 2).
-
-    Keep each next score while it exceeds ``gradient`` times the one before it; stop at the first that does
-    not, but never below ``min_k``. (The paper prints ``score / g`` and never updates ``score``; read that way
-    nothing is ever added. It also begins to look behind ``min_k``, so that a cliff above it is jumped and the
-    tail kept; here the floor is the cut then.) Ties are kept together while positive.
-
-    Args:
-        scores: On a positive ratio scale (see `to_ratio_scale`), in any order. A score at or below 0, None
-            or NaN is no evidence: it fills up to ``min_k`` but never extends the cut.
-        min_k: Least number to keep; None for 7, or ``max_k`` where that is less. With 0 nothing is kept where
-            no score is above 0.
-        gradient: Share of its predecessor that a score must exceed, 0..1. 0 keeps every positive score.
-        max_k: Most to keep; None for no limit.
-
-    Returns:
-        A number from ``min(min_k, len(scores))`` to ``min(max_k, len(scores))``; 0 for no scores.
-
-    Raises:
-        InputError: For arguments out of range.
-    """
-    least = effective_min_k(min_k, max_k)
-    check_gradient(gradient)
-    known = usable_scores(scores)
-    keep, _ = gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
-    return _bounded(keep, len(known), least, max_k)
-
-
 def select(
     scores: Sequence[float | None],
     *,
@@ -152,7 +114,8 @@ def select(
             `sage_core.selection.rules`; see `resolve_rule`.
         min_k: Least number to keep, whatever the rule says; None for the rule's own, see `effective_min_k`.
             With 0 a rule such as `Threshold` may keep none: "nothing relevant".
-        gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
+        gradient: Share of its predecessor that a score must exceed, 0..1. Giving it asks for the gradient
+            rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
         tokens: Length of each candidate, which the floor in tokens needs. Without them ``"auto"`` keeps at
             least 7, as ``"gradient"`` does.

@@ -76,7 +76,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """The paper's rule as a `Rule`; see `gradient_cut`.
+    """The paper's rule (section V, Algorithm 2) as a `Rule`: keep while a score exceeds g of the last.
 
     Examples:
         >>> from sage_core import select

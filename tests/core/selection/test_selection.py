@@ -10,7 +10,6 @@ from sage_core.errors import InputError
 from sage_core.selection import (
     SCALES,
     Gradient,
-    gradient_cut,
     guess_scale,
     rank_order,
     select,
@@ -22,6 +21,11 @@ from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 from tests.fakes.scores import ANY_SCORE, on_scale
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def gradient_cut(scores, **limits):
+    """Algorithm 2 over scores on a ratio scale."""
+    return select(scores, rule="gradient", scale="unbounded", **limits).cut
 
 
 @pytest.mark.parametrize("min_k", range(1, 10))

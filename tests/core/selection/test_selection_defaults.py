@@ -16,7 +16,6 @@ from sage_core.selection import (
     RankedScores,
     SelectionConfig,
     effective_min_k,
-    gradient_cut,
     read_scores,
 )
 from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold
@@ -53,7 +52,6 @@ class TestMinKThatNobodyGave:
 
     def test_is_lowered_to_max_k(self):
         assert select(FALLING, max_k=3).cut == 3
-        assert gradient_cut(FALLING, max_k=3) == 3
         assert FeedbackConfig(selection=SelectionConfig(max_k=3)).selection.effective_min_k == 3
         for policy in ("adaptive", "paper"):
             loop = FeedbackLoop(
@@ -76,7 +74,7 @@ class TestMinKThatNobodyGave:
     ["abc", b"abc", 3, None, {"a": 1.0}, [0.5, "0.4", None], [0.5, [0.4, 0.3]], [1j], np.ones((2, 2))],
 )
 def test_what_is_no_list_of_numbers_is_told(scores):
-    for use in (select, gradient_cut, FeedbackLoop):
+    for use in (select, FeedbackLoop):
         with pytest.raises(InputError, match="score"):
             use(scores)
 
@@ -87,7 +85,7 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
     for same in (np.array(values), np.array(values, dtype=object), tuple(values), iter(values)):
         assert select(same, min_k=1) == expected
     assert select([0.9, np.float64(0.8), None, 0.01], min_k=1).scores == expected.scores
-    assert gradient_cut(np.array(values), min_k=np.int64(1)) == expected.cut
+    assert select(np.array(values), min_k=np.int64(1)) == expected
     assert (
         FeedbackLoop(np.array(values), config=FeedbackConfig(selection=SelectionConfig(min_k=1)))
         .start()
@@ -107,14 +105,13 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
 )
 def test_wrong_arguments_of_a_selection_are_named(name, values):
     doors = [partial(select, FALLING), SelectionConfig, SelectionConfig().updated]
-    doors += [partial(gradient_cut, FALLING)] * (name in ("min_k", "gradient"))
     for door, value in product(doors, values):
         with pytest.raises(InputError, match=name):
             door(**{name: value})
 
 
 def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
-    for door in (partial(select, FALLING), partial(gradient_cut, FALLING), SelectionConfig):
+    for door in (partial(select, FALLING), SelectionConfig):
         with pytest.raises(InputError, match="max_k"):
             door(min_k=5, max_k=4)
     with pytest.raises(InputError, match="scale"):
