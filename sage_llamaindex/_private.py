@@ -77,3 +77,8 @@ def parts_of(
 ) -> tuple[BaseRetriever, BaseSynthesizer, list[BaseNodePostprocessor]]:
     """What a query engine is made of."""
     return engine._retriever, engine._response_synthesizer, list(engine._node_postprocessors)
+
+
+def shows_progress(index: Any) -> bool:
+    """Whether an index was made with ``show_progress=True``."""
+    return bool(getattr(index, "_show_progress", False))

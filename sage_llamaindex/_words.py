@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
+from llama_index.core.utils import get_tqdm_iterable
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -34,6 +35,11 @@ def entry(node: BaseNode) -> Entry:
     header = header_of(text, node.metadata)
     names = document_names(about.title, about.source, about.text if about.first else "")
     return Entry(node.node_id, with_header(header, text), about.document, names)
+
+
+def in_pages(shown: bool, pages: range) -> Iterable[int]:
+    """The pages behind LlamaIndex's progress bar, if it is shown and there are some 20,000 nodes."""
+    return get_tqdm_iterable(pages, shown and len(pages) >= 4, "Indexing words")
 
 
 class _Nodes(WordSource[BaseNode]):

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,9 +35,10 @@ from sage_llamaindex._private import (
     index_of,
     limits_of,
     searching_words,
+    shows_progress,
     undiversified,
 )
-from sage_llamaindex._words import GivenNodes, entry, nearness, similarities, source_of, sparse_mode
+from sage_llamaindex._words import GivenNodes, entry, in_pages, nearness, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor, postprocessed
 
 logger = logging.getLogger(__name__)
@@ -132,7 +134,9 @@ class SageRetriever(BaseRetriever):
         if words != "auto":
             self._words = WordSearch(GivenNodes(words), entry, words_path)
         elif (source := source_of(self._index)) is not None:
-            self._words = WordSearch(source, entry, words_path)
+            self._words = WordSearch(
+                source, entry, words_path, partial(in_pages, shows_progress(self._index))
+            )
         elif isinstance(retriever, VectorIndexRetriever):
             # Only where the nodes cannot be read: an index of our own can be filtered and named.
             mode = sparse_mode(self._index.vector_store)

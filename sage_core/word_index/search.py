@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -53,11 +53,19 @@ class WordSearch(Generic[T]):
         source: The chunks.
         entry: What the index is to hold of a chunk.
         path: A file that keeps the keyword index; None for memory.
+        pages: As of `WordIndex.update`.
     """
 
-    def __init__(self, source: WordSource[T], entry: Callable[[T], Entry], path: Path | str | None) -> None:
+    def __init__(
+        self,
+        source: WordSource[T],
+        entry: Callable[[T], Entry],
+        path: Path | str | None,
+        pages: Callable[[range], Iterable[int]] = iter,
+    ) -> None:
         self.source = source
         self.index = WordIndex(path)
+        self._pages = pages
         self._entry = entry
         self._warned = False
 
@@ -68,7 +76,7 @@ class WordSearch(Generic[T]):
         def found() -> Sequence[T]:
             state = repr(self.source.state())
             if state != self.index.state or len(self.index) <= FEW:
-                self.index.update(self.source.versions(), self._read, state)
+                self.index.update(self.source.versions(), self._read, state, self._pages)
             return self.source.chunks(self.index.search(question, n, allowed=allowed))
 
         return self._unless_it_fails(found)

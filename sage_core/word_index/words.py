@@ -149,6 +149,7 @@ class WordIndex(NameTables):
         versions: Mapping[str, str],
         read: Callable[[Sequence[str]], Iterable[Entry]],
         state: str | None = None,
+        pages: Callable[[range], Iterable[int]] = iter,
     ) -> int:
         """Hold exactly these chunks; only what is new or has another version is read.
 
@@ -158,6 +159,7 @@ class WordIndex(NameTables):
             versions: A chunk's version by its id: a hash of its text, or whatever changes with it.
             read: Gives chunks by their ids, in any order, as far as they are still there.
             state: What `state` is then to say.
+            pages: Goes through the first chunk of each page, as a progress bar does.
 
         Returns:
             How many chunks were read.
@@ -167,7 +169,7 @@ class WordIndex(NameTables):
             if gone := [key for key, version in own.items() if versions.get(key) != version]:
                 own = self._without(gone)
             new = [key for key in versions if key not in own]
-            for begin in range(0, len(new), PAGE):
+            for begin in pages(range(0, len(new), PAGE)):
                 page = new[begin : begin + PAGE]
                 entries = {entry.id: entry for entry in read(page)}
                 # What went between the list and the reading counts as read, or it would be read for ever.

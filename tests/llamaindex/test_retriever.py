@@ -4,7 +4,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from llama_index.core import VectorStoreIndex
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -127,3 +127,14 @@ def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
     words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
     words.search("pump", 1)
     assert len(pickle.loads(pickle.dumps(words.index))) == 81
+
+
+@pytest.mark.soak  # 20,000 nodes, twice
+def test_words_of_many_nodes_are_indexed_behind_llamaindex_s_progress_bar(capsys):
+    nodes = [TextNode(text=f"Note {i} on boat {i % 97}.", id_=str(i)) for i in range(20_000)]
+    for shown in (False, True):
+        index = VectorStoreIndex(nodes, embed_model=MockEmbedding(2), show_progress=shown)
+        retriever = SageRetriever.from_index(index)
+        capsys.readouterr()
+        retriever.retrieve("What is said of boat 42?")
+        assert ("Indexing words" in capsys.readouterr().err) == shown
