@@ -186,7 +186,7 @@ def merge(
     nearness = scores_or_order([hit.similarity for hit in merged[: len(near)]])
     nearness += [hit.similarity for hit in merged[len(near) :]]
     lifted = vouch(nearness, links([hit.item for hit in merged]), "cosine")
-    best = {i for i in rank_order(lifted)[:n] if nearness[i] is not None}
+    best = {*rank_order(lifted)[:n]}
     return [hit for i, hit in enumerate(merged) if i in best or hit.identity in words or hit.id in word_ids]
 
 

@@ -61,10 +61,13 @@ def test_a_node_deleted_from_the_index_alone_is_not_found():
 
 
 class Fixed(BaseRetriever):
-    """A retriever of somebody else's."""
+    """A retriever of somebody else's, which knows no score of some nodes."""
+
+    unknown: tuple[int, ...] = ()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=n, score=0.5 - 0.01 * i) for i, n in enumerate(nodes()[:5])]
+        scores = [None if i in self.unknown else 0.5 - 0.01 * i for i in range(5)]
+        return [NodeWithScore(node=n, score=score) for n, score in zip(nodes(), scores, strict=False)]
 
 
 def test_a_small_index_is_no_reason_for_a_warning(caplog):
@@ -81,6 +84,14 @@ def test_over_any_retriever():
     assert [n.node_id for n in SageRetriever(Fixed(), select=False).retrieve(QUESTION)] == [
         f"n{i}" for i in range(5)
     ]
+
+
+@pytest.mark.parametrize("unknown", [(0,), (2, 3), (4,)])
+def test_a_node_without_a_score_among_others_with_one_stays(unknown):
+    retriever = Fixed()
+    retriever.unknown = unknown
+    found = SageRetriever(retriever, select=False).retrieve(QUESTION)
+    assert {n.node_id for n in found} == {f"n{i}" for i in range(5)}
 
 
 def test_an_empty_index_and_one_filled_later():
