@@ -23,10 +23,11 @@ def test_a_filter_sees_more_than_the_twenty_nearest(caplog: pytest.LogCaptureFix
     store = vectorstores.FAISS.from_documents(texts, Vectors())
     few = store.as_retriever(search_kwargs={"filter": {"kind": "far"}, "k": 5}).invoke("harbor ferry")
     assert few == [], "else this says nothing"
-    settings: dict[str, Any] = {"filter": {"kind": "far"}, "words": "off"}
-    assert len(LangChainRetriever.from_vectorstore(store, **settings).invoke("harbor ferry")) == 5
+    only: dict[str, Any] = {"filter": {"kind": "far"}}
+    ours = LangChainRetriever.from_vectorstore(store, search_kwargs=only, words="off")
+    assert len(ours.invoke("harbor ferry")) == 5
     assert not caplog.records
-    narrow = LangChainRetriever.from_vectorstore(store, search_kwargs={"fetch_k": 20}, **settings)
+    narrow = LangChainRetriever.from_vectorstore(store, search_kwargs={**only, "fetch_k": 20}, words="off")
     for _ in range(2):
         narrow.invoke("harbor ferry")
     [record] = caplog.records
