@@ -28,7 +28,7 @@ class WordSource(Protocol[T_co]):
     """Chunks of type ``T`` that can be read one by one."""
 
     name: str
-    """What users are told is searched."""
+    """What is searched, in words for users, such as ``"docstore"``."""
 
     def state(self) -> object:
         """Changes if a chunk is added or deleted, as far as the store tells without listing all."""
