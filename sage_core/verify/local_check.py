@@ -103,6 +103,7 @@ def settled(
     config: FeedbackConfig = DEFAULT_FEEDBACK,
     judge: LocalJudge | None = None,
     sources: Sequence[Source] | None = None,
+    marks: tuple[AnswerMark, ...] | None = None,
 ) -> Verdict:
     """One verdict out of a critic's grade and of what the passages support; no LLM is called.
 
@@ -110,7 +111,6 @@ def settled(
       and the answer is not accepted.
     - Otherwise the grade stands, and what the critic says of statements that are unsure (see
       `unsure_statements`) is their word.
-
     The marks are the verdict's in every case. A judge that fails overrules nothing.
 
     Args:
@@ -121,8 +121,9 @@ def settled(
         config: Its ``accept_score`` says what is accepted.
         judge: See `check`.
         sources: See `mark_answer`.
+        marks: From `mark_answer`, where they are known.
     """
-    marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
+    marks = marks or mark_answer(answer, passages, question=question, judge=judge, sources=sources)
     marks = _decided(marks, verdict.statements)
     denied = next((m for m in marks if m.instead), None)
     if verdict.score is None or denied is None:
@@ -200,15 +201,14 @@ def check(
     words: tuple[str, ...] = ()
     if llm is not None and (statements := _unsure(marks)):
         try:
-            words = parse_verdict(
-                llm(critic_messages(question, passages, answer, statements=statements))
-            ).statements
+            asked = critic_messages(question, passages, answer, statements=statements)
+            words = parse_verdict(llm(asked)).statements
         except Exception as error:  # whatever it is: the local words stand
             _log.warning("the LLM failed, statements stay unsure: %s: %s", type(error).__name__, error)
     held, name = support([m for m in marks if m.support != "nothing claimed"]), (judge or shared_judge()).name
-    graded = Verdict(None if held is None else round(1 + 9 * held, 1), source=name, probability=held)
-    graded = replace(graded, statements=words)
-    verdict = settled(graded, question, answer, passages, judge=judge, sources=sources)
+    grade = None if held is None else round(1 + 9 * held, 1)
+    graded = Verdict(grade, source=name, probability=held, statements=words)
+    verdict = settled(graded, question, answer, passages, marks=marks)
     said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
     supported = said[:1] == ["supported"] and {*FAILED, "misattributed"}.isdisjoint(said)
     reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")
