@@ -10,9 +10,10 @@ from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
 from sage_core.passages import Node, Place, joined, proven_places
-from sage_core.ranking import Links
-from sage_core.ranking.passages import PassageRanker
-from sage_core.text.outline import PATH_KEY
+from sage_core.ranking import Titled, link
+from sage_core.ranking.retrieved import Retrieved
+from sage_core.text.header import with_header
+from sage_core.text.outline import PATH_KEY, header_of, title_of
 
 NODE_KEY = "node_id"
 """Metadata of a passage: the id of the document that it is cut from."""
@@ -60,14 +61,6 @@ class Candidate(Document):
         return Document.lc_id()
 
 
-class Cut(NamedTuple):
-    """Passages, the probability of each, and their neighbors."""
-
-    parts: list[Part]
-    probabilities: list[float]
-    links: list[Links]
-
-
 def places_of(documents: Sequence[Document]) -> list[Place | None]:
     """Where each document stands in the text that it was cut from, if that is proven; see `proven_places`.
 
@@ -88,26 +81,33 @@ def places_of(documents: Sequence[Document]) -> list[Place | None]:
     return proven_places(frames, starts, [document.page_content for document in documents])
 
 
-def to_cut(documents: Sequence[Document]) -> list[Node]:
-    """The documents as the core cuts them."""
+def retrieved(documents: Sequence[Document], scores: Sequence[Any]) -> list[Retrieved]:
+    """The documents of a search as the core ranks them, with the scores that it gave."""
+    places = places_of(documents)
     return [
-        Node(document.page_content, document.metadata, place, None, document.metadata.get("source"))
-        for document, place in zip(documents, places_of(documents), strict=True)
+        Retrieved(
+            Node(document.page_content, document.metadata, place, None, document.metadata.get("source")),
+            headed(document),
+            titled(document),
+            links,
+            document.id,
+            score,
+        )
+        for document, place, links, score in zip(documents, places, link(places), scores, strict=True)
     ]
 
 
-def cut_documents(
-    ranker: PassageRanker,
-    question: str,
-    documents: Sequence[Document],
-    nodes: Sequence[Node],
-    priors: Sequence[float | None],
-) -> Cut:
-    """The passages that are worth ranking."""
-    ranked = ranker.rank(question, nodes, priors)
-    starts = [None if node.place is None else node.place.start for node in nodes]
-    parts = [Part(documents[p.node], p.start, p.end, p.path, starts[p.node]) for p in ranked.passages]
-    return Cut(parts, ranked.probabilities, ranked.links)
+def headed(document: Document) -> str:
+    """A document's text with its title and headings, as far as they are known."""
+    return with_header(header_of(document.page_content, document.metadata), document.page_content)
+
+
+def titled(document: Document) -> Titled:
+    """A document with what names its source."""
+    title, source = title_of(document.metadata), document.metadata.get("source")
+    source = source if isinstance(source, str) else ""
+    first = not document.metadata.get("start_index")
+    return Titled(document.page_content, source or title, title, source, first)
 
 
 def join(candidates: Sequence[Document]) -> list[Document]:

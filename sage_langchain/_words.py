@@ -14,8 +14,8 @@ from sage_core.errors import InputError
 from sage_core.text.links import document_names
 from sage_core.word_index.search import ChromaCollection, Limits, WordSource, cosines, text_versions
 from sage_core.word_index.words import Entry
+from sage_langchain._passages import headed, titled
 from sage_langchain._private import chroma_collection, docstore_of
-from sage_langchain.compressor import texts_of, titled
 
 Scored = list[tuple[Document, float]]
 
@@ -30,7 +30,7 @@ def entry(document: Document) -> Entry:
     """What the keyword index holds of a document."""
     about, key = titled(document), str(document.id)
     names = document_names(about.title, about.source, about.text if about.first else "")
-    return Entry(key, texts_of([document])[1][0], about.document, names)
+    return Entry(key, headed(document), about.document, names)
 
 
 class ReadableStore(WordSource[Document]):

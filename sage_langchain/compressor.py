@@ -19,20 +19,11 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.ranking import (
-    HybridReranker,
-    Reranker,
-    Titled,
-    ascore_candidates,
-    link,
-    score_candidates,
-    vouch,
-)
-from sage_core.ranking.candidates import distinct, vouched
-from sage_core.ranking.features import scores_or_order
+from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates, vouch
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.passages import PassageRanker
-from sage_core.ranking.standing import OVERRULED, asked_or_not, standing
+from sage_core.ranking.retrieved import Candidates
+from sage_core.ranking.standing import OVERRULED
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -42,10 +33,8 @@ from sage_core.selection import (
     rank_order,
     read_scores,
 )
-from sage_core.text.header import with_header
-from sage_core.text.outline import header_of, title_of
 from sage_core.text.tokens import get_counter
-from sage_langchain._passages import Candidate, Cut, cut_documents, join, places_of, to_cut
+from sage_langchain._passages import Candidate, Part, headed, join, retrieved
 from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)
@@ -196,25 +185,45 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         scorer, limits = self._scorer, self.limits
         if not documents:
             return Ranked([], "probability", limits)
+        ranker = PassageRanker(scorer if isinstance(scorer, HybridReranker) else _hybrid())
         if scorer is None:
-            read = yield from Compute(self._read_again, documents, query, searched)
-            return self._ranked(documents, read.scores, read.scale, limits)
-        known = yield from Compute(self._search_scores, documents, query, searched)
-        if all(document.metadata.get(SEARCH_SCORE_KEY) is None for document in documents):
-            limits = replace(limits, empty_below=None)  # An order says which is best, not how good it is.
-        cut = yield from Compute(self._cut, documents, query, known)
+            scores: list[Any] = self._scores_of_earlier_step(documents)
+        else:
+            scores = [document.metadata.get(SEARCH_SCORE_KEY) for document in documents]
+        found = Candidates(query, retrieved(documents, scores), ranker)
+        if scorer is None:
+            read = yield from Compute(self._reading, found, searched)
+            return _ranked(found, documents, read.scores, read.scale, limits)
+        if found.unscored:
+            limits = replace(limits, empty_below=None)
+        standings = None
+        # "score" is a common key: a label or a text there is nobody's search.
+        if all(score is None or isinstance(score, Real) for score in scores):
+            read = yield from Compute(self._reading, found, searched)
+            standings = found.standings(read.scores, searched=searched)
+        cut = (yield from Compute(found.cut, standings)) if self.passages == "auto" else None
         if cut is None:
-            read = yield from self._scores(scorer, documents, query, known)
-            links, about = link(places_of(documents)), [titled(d) for d in documents]
-            scores = vouched(query, read.scores, read.scale, links, about)
-            return self._ranked(documents, scores, read.scale, limits)
+            read = yield from self._scores(scorer, documents, query, standings)
+            vouched = yield from Compute(found.vouched, read)
+            return _ranked(found, documents, vouched, read.scale, limits)
+        parts = [Part(documents[p.node], p.start, p.end, p.path, found.offset(p.node)) for p in cut.passages]
         read = ScoreReading([*cut.probabilities], "probability")
         if not isinstance(scorer, HybridReranker):
-            passages = [part.made() for part in cut.parts]
-            read = yield from self._scores(scorer, passages, query, read.scores)
+            read = yield from self._scores(scorer, [part.made() for part in parts], query, read.scores)
         final = [finite_score(score) for score in vouch(read.scores, cut.links, read.scale)]
-        candidates = [Candidate.of(cut.parts[i], {SCORE_KEY: final[i]}) for i in rank_order(final)]
+        candidates = [Candidate.of(parts[i], {SCORE_KEY: final[i]}) for i in rank_order(final)]
         return Ranked(candidates, read.scale, limits)
+
+    def _reading(self, found: Candidates, searched: bool) -> ScoreReading:
+        """The scores that the documents came with, higher is better."""
+        # Of a reranker of LangChain's the scale is that of its own scores; our search gives similarities.
+        theirs = isinstance(self._scorer, LangChainCrossEncoder | CompressorScores)
+        scale = "auto" if theirs or (searched and self._scorer is not None) else self.scale
+        read, overruled = found.reading(scale, searched=searched)
+        if overruled and not self._reported_overruled:
+            self._reported_overruled = True
+            logger.warning(OVERRULED)
+        return read
 
     def _scores(
         self,
@@ -224,28 +233,25 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         known: Sequence[float | None] | None,
     ) -> Steps[ScoreReading]:
         """What the reranker says of the documents."""
-        texts, headed = texts_of(documents)
+        texts, headings = [d.page_content for d in documents], [headed(d) for d in documents]
         scores = yield from Call(
-            score_candidates, ascore_candidates, scorer, query, texts, known, headed=headed
+            score_candidates, ascore_candidates, scorer, query, texts, known, headed=headings
         )
-        return read_scores(scores, scorer.scale, source=f"scores of {scorer.name}")
+        return read_scores(scores, scorer.scale, source=f"scores of {name_of(scorer)}")
 
-    def _cut(
-        self, documents: Sequence[Document], query: str, known: Sequence[float | None] | None
-    ) -> Cut | None:
-        """The passages of the documents that stand best; None if all are short."""
-        ranker, (texts, headed) = self._ranker(), texts_of(documents)
-        if self.passages == "off" or not ranker.cuts(query, texts):
-            return None
-        nodes = to_cut(documents)
-        scores = score_candidates(ranker.reranker, query, texts, known, headed=headed)
-        links, about = link([node.place for node in nodes]), [titled(d) for d in documents]
-        priors = vouched(query, scores, "probability", links, about)
-        return cut_documents(ranker, query, documents, nodes, priors)
-
-    def _ranker(self) -> PassageRanker:
-        scorer = self._scorer
-        return PassageRanker(scorer if isinstance(scorer, HybridReranker) else _hybrid())
+    @staticmethod
+    def _scores_of_earlier_step(documents: Sequence[Document]) -> list[float | None]:
+        """The scores that an earlier step, or the search, wrote into the documents."""
+        key = next(
+            (k for k in (SCORE_KEY, SEARCH_SCORE_KEY) if any(k in d.metadata for d in documents)), None
+        )
+        if key is None:
+            raise InputError(
+                "no document has metadata['relevance_score'] or ['score'] to select on: rerank in the same "
+                "step, SageCompressor(reranker=...). LangChain's CrossEncoderReranker drops its scores: give "
+                "its model to this compressor, SageCompressor(reranker=<that model>)"
+            )
+        return [_number(document.metadata.get(key), key) for document in documents]
 
     def keep(
         self, ranked: Ranked, *, k: int | None = None, callbacks: Callbacks | None = None
@@ -268,80 +274,24 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         # Asked for exactly so many, a caller gets so many.
         return documents if k is not None else join(documents)
 
-    def _search_scores(
-        self, documents: Sequence[Document], query: str, searched: bool
-    ) -> list[float | None] | None:
-        """What the search said of each document, higher is better; None if it said nothing."""
-        values = [document.metadata.get(SEARCH_SCORE_KEY) for document in documents]
-        # "score" is a common key: a label or a text there is nobody's search.
-        if not all(value is None or isinstance(value, Real) for value in values):
-            return None
-        scores = [_number(value, SEARCH_SCORE_KEY) for value in values]
-        if searched:
-            return scores_or_order(scores)
-        read = self._standing(documents, scores, query).scores
-        return scores_or_order(asked_or_not(read), lambda: link(places_of(documents)))
 
-    def _standing(
-        self, documents: Sequence[Document], scores: Sequence[float | None], query: str
-    ) -> ScoreReading:
-        """How well each document stood in a list that somebody else made."""
-        if self.scale != "auto" and not isinstance(self._scorer, LangChainCrossEncoder | CompressorScores):
-            return read_scores(scores, self.scale)
-        found = standing(
-            scores,
-            lambda some: self._ranker().likeness(query, [documents[i].page_content for i in some]),
+def _ranked(
+    found: Candidates,
+    documents: Sequence[Document],
+    scores: Sequence[float | None],
+    scale: Scale,
+    limits: SelectionConfig,
+) -> Ranked:
+    """Copies without repetitions, best first, each with its own score."""
+    different = set(found.distinct(scores))
+    copies = [
+        documents[i].model_copy(
+            update={"metadata": {**copy.deepcopy(documents[i].metadata), SCORE_KEY: scores[i]}}
         )
-        if found.overruled and not self._reported_overruled:
-            self._reported_overruled = True
-            logger.warning(OVERRULED)
-        return read_scores(found.scores)
-
-    def _read_again(self, documents: Sequence[Document], query: str, searched: bool) -> ScoreReading:
-        """The scores that an earlier step, or the search, wrote into the documents."""
-        key = next(
-            (k for k in (SCORE_KEY, SEARCH_SCORE_KEY) if any(k in d.metadata for d in documents)), None
-        )
-        if key is None:
-            raise InputError(
-                "no document has metadata['relevance_score'] or ['score'] to select on: rerank in the same "
-                "step, SageCompressor(reranker=...). LangChain's CrossEncoderReranker drops its scores: give "
-                "its model to this compressor, SageCompressor(reranker=<that model>)"
-            )
-        scores = [_number(document.metadata.get(key), key) for document in documents]
-        return read_scores(scores, self.scale) if searched else self._standing(documents, scores, query)
-
-    def _ranked(
-        self,
-        documents: Sequence[Document],
-        scores: Sequence[float | None],
-        scale: Scale,
-        limits: SelectionConfig,
-    ) -> Ranked:
-        """Copies, best first, each with its own score."""
-        different = set(distinct([d.page_content for d in documents], [d.id for d in documents], scores))
-        copies = [
-            documents[i].model_copy(
-                update={"metadata": {**copy.deepcopy(documents[i].metadata), SCORE_KEY: scores[i]}}
-            )
-            for i in rank_order(scores)
-            if i in different
-        ]
-        return Ranked(copies, scale, limits)
-
-
-def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
-    """The documents' texts; and each with its title and headings, as far as they are known."""
-    texts = [document.page_content for document in documents]
-    return texts, [with_header(header_of(d.page_content, d.metadata), d.page_content) for d in documents]
-
-
-def titled(document: Document) -> Titled:
-    """A document with what names its source."""
-    title, source = title_of(document.metadata), document.metadata.get("source")
-    source = source if isinstance(source, str) else ""
-    first = not document.metadata.get("start_index")
-    return Titled(document.page_content, source or title, title, source, first)
+        for i in rank_order(scores)
+        if i in different
+    ]
+    return Ranked(copies, scale, limits)
 
 
 def _number(value: object, key: str) -> float | None:
@@ -434,7 +384,8 @@ class CompressorScores:
                     f"metadata[{SCORE_KEY!r}]: only compressors with scores can rerank here"
                 )
             results.append((position, document.metadata[SCORE_KEY]))
-        return [math.nan if s is None else s for s in collected_scores(self.name, results, n)]
+        scores = collected_scores(self.name, results)
+        return [math.nan if (score := scores.get(i)) is None else score for i in range(n)]
 
 
 def _documents(texts: Sequence[str]) -> list[Document]:

@@ -33,9 +33,10 @@ from sage_core.selection.cut import fitting
 from sage_core.text.header import with_header
 from sage_core.text.outline import header_of, passage_header
 from sage_core.text.tokens import get_counter
+from sage_langchain._passages import titled
 from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import HYBRID, Ranked, SageCompressor, titled
+from sage_langchain.compressor import HYBRID, Ranked, SageCompressor
 from sage_langchain.scored_search import CandidateSearch
 
 ALL_CANDIDATES = "__sage_all_candidates"

@@ -22,7 +22,7 @@ from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import rises, store_similarities
 from sage_core.word_index.search import WordSearch
-from sage_langchain._passages import places_of
+from sage_langchain._passages import places_of, titled
 from sage_langchain._private import docstore_of, relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
@@ -35,7 +35,7 @@ from sage_langchain._words import (
     readable,
     searches_words_itself,
 )
-from sage_langchain.compressor import SEARCH_SCORE_KEY, titled
+from sage_langchain.compressor import SEARCH_SCORE_KEY
 
 logger = logging.getLogger(__name__)
 

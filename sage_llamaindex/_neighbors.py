@@ -5,31 +5,61 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo
+from llama_index.core.schema import (
+    BaseNode,
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
 
-from sage_core.passages import Place, proven_places
+from sage_core.passages import Node, Place, proven_places
 from sage_core.ranking.links import Titled
-from sage_core.ranking.neighbors import Links, link, link_ids
+from sage_core.ranking.neighbors import Links, link_ids
+from sage_core.ranking.retrieved import Retrieved
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, source_names, title_of
+from sage_llamaindex.node_parser import has_media
 
 # What loaders call the file or page that a document came from.
 SOURCE_KEYS = ("file_name", "source", "file_path", "url")
+# Sentence windows: a postprocessor would put the longer text in the passage's place.
+LONGER = frozenset({"window", "original_text"})
 _BEFORE, _AFTER = NodeRelationship.PREVIOUS, NodeRelationship.NEXT
 
 
-def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
-    """Each node's neighbors among ``nodes``: by its relationships; without any, by document and offsets."""
-    by_id = link_ids(
-        [node.node_id for node in nodes],
-        [_related(node, _BEFORE) for node in nodes],
-        [_related(node, _AFTER) for node in nodes],
-    )
-    by_place = link(places_of(nodes))
-    # What the parser linked is surer than offsets, which parsers with windows make overlap.
+def retrieved(scored: Sequence[NodeWithScore]) -> list[Retrieved]:
+    """The nodes of a search as the core ranks them."""
+    nodes = [n.node for n in scored]
+    places = places_of(nodes)
     return [
-        b if a == Links() and node.relationships.keys().isdisjoint((_BEFORE, _AFTER)) else a
-        for node, a, b in zip(nodes, by_id, by_place, strict=True)
+        Retrieved(
+            Node(
+                node.get_content(metadata_mode=MetadataMode.NONE),
+                {k: v for k, v in node.metadata.items() if k not in LONGER},
+                place,
+                link.previous,
+                node.ref_doc_id,
+                not isinstance(node, TextNode) or isinstance(node, ImageNode | IndexNode) or has_media(node),
+            ),
+            # What the embedding model saw, as LlamaIndex's own rerankers read it.
+            node.get_content(metadata_mode=MetadataMode.EMBED),
+            titled(node),
+            link,
+            node.node_id,
+            n.score,
+        )
+        for n, node, place, link in zip(scored, nodes, places, neighbors_of(nodes), strict=True)
     ]
+
+
+def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
+    """Each node's neighbors among ``nodes``: by its relationships; without any, by where it stands."""
+    places, ids = places_of(nodes), [node.node_id for node in nodes]
+    before, after = [_related(node, _BEFORE) for node in nodes], [_related(node, _AFTER) for node in nodes]
+    return link_ids(ids, before, after, places)
 
 
 def places_of(nodes: Sequence[BaseNode]) -> list[Place | None]:

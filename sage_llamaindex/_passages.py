@@ -10,25 +10,18 @@ from typing import Any
 
 from llama_index.core.schema import (
     BaseNode,
-    ImageNode,
-    IndexNode,
     MetadataMode,
     NodeRelationship,
     NodeWithScore,
     TextNode,
 )
 
-from sage_core.passages import Node, joined, reading_order
-from sage_core.ranking import Links
-from sage_core.ranking.passages import PassageRanker
+from sage_core.passages import joined, reading_order
 from sage_core.text.outline import PATH_KEY, TITLE_KEY
-from sage_llamaindex._neighbors import SOURCE_KEYS, places_of
-from sage_llamaindex.node_parser import has_media
+from sage_llamaindex._neighbors import LONGER, SOURCE_KEYS
 
 NODE_KEY = "node_id"
 """Metadata of a passage: the id of the node that it is cut from."""
-# Sentence windows: a postprocessor would put the longer text in the passage's place.
-_LONGER = frozenset({"window", "original_text"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +40,7 @@ class Part:
         text = node.get_content(metadata_mode=MetadataMode.NONE)
         if (self.start, self.end) == (0, len(text)) or not isinstance(node, TextNode):
             return node
-        metadata = {k: copy.deepcopy(v) for k, v in node.metadata.items() if k not in _LONGER}
+        metadata = {k: copy.deepcopy(v) for k, v in node.metadata.items() if k not in LONGER}
         metadata |= {PATH_KEY: self.path} if self.path else {}
         related = {NodeRelationship.SOURCE: node.source_node} if node.source_node is not None else {}
         place = None if self.offset is None else (self.offset + self.start, self.offset + self.end)
@@ -67,43 +60,6 @@ class Part:
             text_template=node.text_template,
             mimetype=node.mimetype,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Passages as nodes, each with its probability; their neighbors, and what each is of."""
-
-    nodes: list[NodeWithScore]
-    links: list[Links]
-    parts: tuple[Part, ...]
-
-
-def cut_nodes(
-    ranker: PassageRanker,
-    question: str,
-    nodes: Sequence[NodeWithScore],
-    links: Sequence[Links],
-    priors: Sequence[float | None],
-) -> Cut:
-    """The passages that are worth ranking."""
-    plain = [n.node for n in nodes]
-    places = places_of(plain)
-    cores = [
-        Node(
-            node.get_content(metadata_mode=MetadataMode.NONE),
-            {k: v for k, v in node.metadata.items() if k not in _LONGER},
-            place,
-            link.previous,
-            node.ref_doc_id,
-            not isinstance(node, TextNode) or isinstance(node, ImageNode | IndexNode) or has_media(node),
-        )
-        for node, place, link in zip(plain, places, links, strict=True)
-    ]
-    ranked = ranker.rank(question, cores, priors)
-    starts = [None if place is None else place.start for place in places]
-    parts = tuple(Part(plain[p.node], p.start, p.end, p.path, starts[p.node]) for p in ranked.passages)
-    scored = zip(parts, ranked.probabilities, strict=True)
-    return Cut([NodeWithScore(node=part.made(), score=score) for part, score in scored], ranked.links, parts)
 
 
 def join(nodes: Sequence[NodeWithScore], parts: Sequence[Part]) -> list[NodeWithScore]:

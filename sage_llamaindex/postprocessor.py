@@ -26,12 +26,11 @@ from pydantic import (
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, score_candidates, vouch
-from sage_core.ranking.candidates import distinct, vouched
-from sage_core.ranking.features import scores_or_order
+from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates, vouch
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.passages import PassageRanker
-from sage_core.ranking.standing import OVERRULED, asked_or_not, standing
+from sage_core.ranking.retrieved import Candidates
+from sage_core.ranking.standing import OVERRULED
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -43,8 +42,8 @@ from sage_core.selection import (
     read_scores,
 )
 from sage_llamaindex._component import SageComponent, text_counter
-from sage_llamaindex._neighbors import neighbors_of, show_places, titled
-from sage_llamaindex._passages import Cut, Part, cut_nodes, join, unnamed
+from sage_llamaindex._neighbors import retrieved, show_places
+from sage_llamaindex._passages import Part, join, unnamed
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -191,7 +190,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _write_reranker(self, value: Any) -> Any:
         if value is None or isinstance(value, str):
             return value
-        return {"custom": getattr(value, "name", type(value).__name__)}
+        return {"custom": name_of(value)}
 
     def model_post_init(self, context: Any) -> None:
         """Let what does not go together fail now."""
@@ -218,30 +217,38 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 "retriever's similarity_top_k (some 60)"
             )
         scorer, question = self._scorer, "" if query_bundle is None else query_bundle.query_str
-        reading = yield from Compute(self._reading, nodes, question)
+        found = Candidates(question, retrieved(nodes), self._ranker)
+        reading = yield from Compute(self._reading, found)
         if scorer is None:
-            return self._scored(nodes, reading.scores, reading.scale)
+            return self._ranked(found, nodes, reading.scores, reading.scale)
         if query_bundle is None:
             raise InputError(
                 "reranking needs the question: pass query_str or query_bundle; with reranker=None it selects "
                 "on the scores that the nodes have"
             )
-        by_order = all(n.score is None for n in nodes)
-        # A fused or sorted list without scores still has an order, which says much.
-        known = scores_or_order(
-            reading.scores if self._searched else asked_or_not(reading.scores),
-            lambda: neighbors_of([n.node for n in nodes]),
-        )
-        cut = yield from Compute(self._cut, question, nodes, known)
+        standings = found.standings(reading.scores, searched=self._searched)
+        cut = (yield from Compute(found.cut, standings)) if self.passages == "auto" else None
         if cut is None:
-            read = yield from self._scores(nodes, known, query_bundle)
-            return replace(self._scored(nodes, read.scores, read.scale, question), by_order=by_order)
-        read = ScoreReading([n.score for n in cut.nodes], "probability")
+            read = yield from self._scores(nodes, standings, query_bundle)
+            scores = yield from Compute(found.vouched, read)
+            return self._ranked(found, nodes, scores, read.scale, found.unscored)
+        parts = [Part(nodes[p.node].node, p.start, p.end, p.path, found.offset(p.node)) for p in cut.passages]
+        read, made = ScoreReading([*cut.probabilities], "probability"), [part.made() for part in parts]
         if not isinstance(scorer, HybridReranker):
-            read = yield from self._scores(cut.nodes, read.scores, query_bundle)
+            passages = [NodeWithScore(node=node) for node in made]
+            read = yield from self._scores(passages, read.scores, query_bundle)
         scores = vouch(read.scores, cut.links, read.scale)
-        ranked = [NodeWithScore(node=n.node, score=s) for n, s in zip(cut.nodes, scores, strict=True)]
-        return Ranking(tuple(show_places(ranked)), read.scale, by_order, cut.parts)
+        ranked = [NodeWithScore(node=node, score=s) for node, s in zip(made, scores, strict=True)]
+        return Ranking(tuple(show_places(ranked)), read.scale, found.unscored, tuple(parts))
+
+    def _reading(self, found: Candidates) -> ScoreReading:
+        """The scores that the nodes came with, higher is better."""
+        # Of a reranker of LlamaIndex's the scale is that of its own scores.
+        scale = "auto" if isinstance(self.reranker, BaseNodePostprocessor) else self.scale
+        reading, overruled = found.reading(scale, searched=self._searched)
+        if overruled:
+            self._warn(OVERRULED)
+        return reading
 
     def _scores(
         self, nodes: Sequence[NodeWithScore], known: Sequence[float | None], bundle: QueryBundle
@@ -251,26 +258,29 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if isinstance(scorer, BaseNodePostprocessor):
             # On copies without the search's scores, so that none of those is taken for the reranker's.
             unscored = [NodeWithScore(node=n.node) for n in nodes]
-            unlimited = with_unlimited_top_n(scorer, len(nodes))
+            unlimited = with_unlimited_top_n(scorer, len(unscored))
             ranked = yield from postprocessed(unlimited, unscored, bundle)
             return read_scores(_scores_of(type(scorer).__name__, nodes, ranked), self.scale)
-        texts, headed = _texts(nodes)
+        texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
+        headed = [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes]
         scores = yield from Call(
             score_candidates, ascore_candidates, scorer, bundle.query_str, texts, known, headed=headed
         )
-        return read_scores(scores, scorer.scale, source=f"scores of {scorer.name}")
+        return read_scores(scores, scorer.scale, source=f"scores of {name_of(scorer)}")
 
-    def _cut(
-        self, question: str, nodes: Sequence[NodeWithScore], known: Sequence[float | None]
-    ) -> Cut | None:
-        """The passages of the nodes that stand best; None if all nodes are short."""
-        texts, headed = _texts(nodes)
-        if self.passages == "off" or not self._ranker.cuts(question, texts):
-            return None
-        scores = score_candidates(self._ranker.reranker, question, texts, known, headed=headed)
-        links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
-        priors = vouched(question, scores, "probability", links, about)
-        return cut_nodes(self._ranker, question, nodes, links, priors)
+    @staticmethod
+    def _ranked(
+        found: Candidates,
+        nodes: Sequence[NodeWithScore],
+        scores: Sequence[float | None],
+        scale: Scale,
+        by_order: bool = False,
+    ) -> Ranking:
+        """The nodes without repetitions, with these scores."""
+        kept = [(nodes[i].node, finite_score(scores[i])) for i in found.distinct(scores)]
+        # Columns, lead-ins and headings reach whatever LLM reads the nodes, and are counted.
+        shown = show_places([NodeWithScore(node=node, score=score) for node, score in kept])
+        return Ranking(tuple(shown), scale, by_order)
 
     @dispatcher.span
     def rerank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
@@ -349,7 +359,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         max_k = self.selection.max_k
         most = len(nodes) if max_k is None else min(max_k, len(nodes))
         scorer = self if self._scorer is None else self._scorer
-        name = getattr(scorer, "name", type(scorer).__name__)
+        name = name_of(scorer)
         dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=list(nodes), top_n=most, model_name=name))
         payload: dict[str, Any] = {
             EventPayload.NODES: list(nodes),
@@ -371,36 +381,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             self._told.add(message)
             logger.warning(message)
 
-    def _reading(self, nodes: Sequence[NodeWithScore], question: str) -> ScoreReading:
-        """The scores that the nodes came with, higher is better."""
-        scores = [n.score for n in nodes]
-
-        def evidence(some: list[int]) -> list[float]:
-            return self._ranker.likeness(question, _texts([nodes[i] for i in some])[0])
-
-        if self.scale == "auto" and not self._searched:
-            found = standing(scores, evidence if question.strip() else None)
-            if found.overruled:
-                self._warn(OVERRULED)
-            scores = found.scores
-        return read_scores(scores, self.scale)
-
-    def _scored(
-        self,
-        nodes: Sequence[NodeWithScore],
-        scores: Sequence[float | None],
-        scale: Scale,
-        question: str = "",
-    ) -> Ranking:
-        if self._scorer is not None:
-            links, about = neighbors_of([n.node for n in nodes]), [titled(n.node) for n in nodes]
-            scores = vouched(question, scores, scale, links, about)
-        texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
-        kept = distinct(texts, [n.node.node_id for n in nodes], scores)
-        copies = [NodeWithScore(node=nodes[i].node, score=finite_score(scores[i])) for i in kept]
-        # Columns, lead-ins and headings reach whatever LLM reads the nodes, and are counted.
-        return Ranking(tuple(show_places(copies)), scale)
-
 
 def postprocessed(
     postprocessor: BaseNodePostprocessor, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
@@ -414,14 +394,6 @@ def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
     """Tokens of each node as the LLM sees it, of a passage without its document; as nodes are sized."""
     read = [unnamed(n.node).get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
     return text_counter().count_many(read)
-
-
-def _texts(nodes: Sequence[NodeWithScore]) -> tuple[list[str], list[str]]:
-    """The nodes' texts; and what the embedding model saw, as LlamaIndex's own rerankers read it."""
-    return (
-        [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes],
-        [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes],
-    )
 
 
 def _scores_of(
@@ -438,6 +410,7 @@ def _scores_of(
     # Fusion may give one node twice: each result takes the next place of its id.
     results = [(queue.popleft(), n.score) for n in ranked if (queue := places[n.node.node_id])]
     try:
-        return collected_scores(name, results, len(nodes))
+        scores = collected_scores(name, results)
     except InputError as error:
         raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None
+    return list(map(scores.get, range(len(nodes))))

@@ -9,7 +9,6 @@ import pytest
 from sage_eval.retrievers.cross_encoder import CrossEncoderReranker
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import rank
 
 pytestmark = pytest.mark.slow
 
@@ -105,12 +104,6 @@ def test_half_precision_weights_are_read_into_float32(tmp_path):
 
 def test_no_texts_load_no_model(tmp_path):
     assert CrossEncoderReranker(tmp_path / "nowhere").score(QUERY, []) == []
-
-
-def test_rank_sorts_best_first(reranker):
-    ranked = rank(reranker, QUERY, TEXTS)
-    scores = reranker.score(QUERY, TEXTS)
-    assert [r.position for r in ranked] == sorted(range(5), key=lambda i: -scores[i])
 
 
 def test_it_serves_threads(reranker):

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import typer
 
@@ -162,6 +163,9 @@ def _usage_error(error: Exception) -> int:
     message = str(getattr(error, "message", ""))
     if missing := next((name for name in _FOLDERS if f"No such command '{name}'" in message), None):
         typer.echo(f"In a clone of the repository: pip install ./{_FOLDERS[missing]}", err=True)
+    elif "No such command" in message:  # typer names near ones by their spelling alone
+        context: Any = getattr(error, "ctx", None)
+        typer.echo(f"Commands: {', '.join(context.command.list_commands(context))}", err=True)
     if "unexpected extra argument" in message:
         typer.echo('A question of several words goes in quotes: sage-rag ask "When does it open?"', err=True)
     return int(code)

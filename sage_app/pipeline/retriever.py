@@ -40,6 +40,7 @@ from sage_core.ranking import (
     ascore_candidates,
     link,
     link_edges,
+    name_of,
     named_links,
     score_candidates,
     vouch,
@@ -267,14 +268,8 @@ class Retriever:
         selection = config.feedback.selection.select(
             [c.score for c in candidates], scale, [c.tokens_in_prompt for c in candidates]
         )
-        return Retrieval(
-            hits.question,
-            candidates,
-            selection,
-            scale,
-            self.reranker.name,
-            self.counter.name,
-        )
+        names = name_of(self.reranker), self.counter.name
+        return Retrieval(hits.question, candidates, selection, scale, *names)
 
     def _passage_headers(self, results: Sequence[Found]) -> list[str]:
         """What an LLM is told before each text: nothing where `SageConfig.context` is off."""

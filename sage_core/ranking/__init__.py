@@ -17,12 +17,11 @@ from sage_core.ranking.links import (
 )
 from sage_core.ranking.neighbors import Links, link, link_ids, vouch
 from sage_core.ranking.protocol import (
-    Ranked,
     Reranker,
     ScoreAwareReranker,
     ascore,
     ascore_candidates,
-    rank,
+    name_of,
     score_candidates,
 )
 
@@ -34,7 +33,6 @@ __all__ = [
     "NameIndex",
     "NamedLink",
     "Place",
-    "Ranked",
     "Reranker",
     "ScoreAwareReranker",
     "Titled",
@@ -43,10 +41,10 @@ __all__ = [
     "link",
     "link_edges",
     "link_ids",
+    "name_of",
     "named_chunks",
     "named_links",
     "names_in",
-    "rank",
     "score_candidates",
     "vouch",
     "vouch_named",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sage_core.ranking.features import scores_or_order
-from sage_core.ranking.links import Titled, named_chunks, vouch_titled
+from sage_core.ranking.links import Titled, named_chunks
 from sage_core.ranking.neighbors import Links, vouch
-from sage_core.selection.scales import Scale, rank_order
+from sage_core.selection.scales import rank_order
 from sage_core.text.mail import quotation, without_marks
 from sage_core.text.sentences import split_sentences
 
@@ -84,32 +84,6 @@ def _identity(text: str, own_id: str | None) -> object:
     """What two candidates that are the same have in common; None for one that is like no other."""
     # A tuple, so that no id is taken for a text.
     return " ".join(text.split()) or (own_id and (own_id,)) or None
-
-
-def vouched(
-    question: str,
-    scores: Sequence[float | None],
-    scale: Scale,
-    links: Sequence[Links],
-    titled: Sequence[Titled],
-) -> list[float | None]:
-    """A reranker's scores of candidates after those beside them, and those that name them, have vouched.
-
-    Args:
-        question: The question; if it is empty nobody is named.
-        scores: Of the candidates, higher is better.
-        scale: What they are.
-        links: Of each candidate to its neighbors, from `sage_core.ranking.link`.
-        titled: What each candidate's metadata say of its document.
-
-    Examples:
-        >>> beside = [Links(None, 1), Links(0, None)]
-        >>> [round(score, 3) for score in vouched("", [0.8, 0.2], "probability", beside, [])]
-        [0.8, 0.392]
-    """
-    result = vouch(scores, links, scale)
-    # After the neighbors: what they lift may be what names another document.
-    return vouch_titled(question, titled, result, scale) if question else result
 
 
 @dataclass(frozen=True, slots=True)

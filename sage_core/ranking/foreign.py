@@ -30,26 +30,23 @@ def with_unlimited_top_n(component: T, candidates: int) -> T:
     return copied
 
 
-def collected_scores(name: str, results: Iterable[tuple[int, Any]], candidates: int) -> list[float | None]:
-    """One score per candidate; None for those that the reranker left out, which so rank last.
+def collected_scores(name: str, results: Iterable[tuple[int, Any]]) -> dict[int, float | None]:
+    """The scores by candidate, without those that the reranker left out, which so rank last.
 
     Args:
         name: The reranker's, for messages.
         results: Position of a candidate, and the score it was given.
-        candidates: How many candidates there were.
 
     Raises:
         InputError: For what is no score, and for results none of which has one.
     """
-    scores: list[float | None] = [None] * candidates
-    empty = True
+    scores: dict[int, float | None] = {}
     for position, score in results:
-        empty = False
         try:
             scores[position] = finite_score(score)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
     # An empty reply drops all candidates, as some do by a threshold; one without scores is no reranker.
-    if not empty and all(score is None for score in scores):
+    if scores and all(score is None for score in scores.values()):
         raise InputError(f"{name} set no scores, so it is no reranker")
     return scores

@@ -70,7 +70,10 @@ def link(places: Sequence[Place | None], *, longest_gap: int = LONGEST_GAP) -> l
 
 
 def link_ids(
-    ids: Sequence[str], previous: Sequence[str | None], following: Sequence[str | None]
+    ids: Sequence[str],
+    previous: Sequence[str | None],
+    following: Sequence[str | None],
+    places: Sequence[Place | None] | None = None,
 ) -> list[Links]:
     """`link` for candidates that name their neighbors.
 
@@ -78,6 +81,8 @@ def link_ids(
         ids: Of each candidate.
         previous: Id of the chunk before each; None if it is not known.
         following: Id of the chunk after each.
+        places: Neighbors of candidates that name none, and that none names, are told by these. What a parser
+            linked is surer than offsets, which parsers with windows make overlap.
     """
     at = {name: i for i, name in enumerate(ids)}
     before = [None if p is None else at.get(p) for p in previous]
@@ -88,7 +93,12 @@ def link_ids(
             after[p] = i
         if (n := after[i]) is not None and before[n] is None:
             before[n] = i
-    return [Links(p, n) for p, n in zip(before, after, strict=True)]
+    links = [Links(p, n) for p, n in zip(before, after, strict=True)]
+    by_place = links if places is None else link(places)
+    return [
+        b if a == Links() and p is None and n is None else a
+        for a, b, p, n in zip(links, by_place, previous, following, strict=True)
+    ]
 
 
 def vouch(

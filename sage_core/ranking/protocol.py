@@ -6,33 +6,28 @@ import asyncio
 import inspect
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from sage_core.errors import InputError
-from sage_core.selection.scales import Scale, plain_scores, rank_order
+from sage_core.selection.scales import Scale, plain_scores
 
 
 @runtime_checkable
 class Reranker(Protocol):
     """Scores texts against a question; higher is more relevant.
 
-    A reranker may also have ``async def ascore(query, texts)``, used by `ascore`.
+    A reranker may also have ``async def ascore(query, texts)``, used by `ascore`, and a ``name`` for reports.
 
     Examples:
         >>> class ByLength:
-        ...     name, scale = "by length", "unbounded"
+        ...     scale = "unbounded"
         ...     def score(self, query, texts):
         ...         return [float(len(text)) for text in texts]
         >>> isinstance(ByLength(), Reranker)
         True
-        >>> [found.position for found in rank(ByLength(), "Why?", ["a", "abc"])]
-        [1, 0]
+        >>> score_candidates(ByLength(), "Why?", ["a", "abc"])
+        [1.0, 3.0]
     """
-
-    @property
-    def name(self) -> str:
-        """Identifies the model in reports and caches."""
-        ...
 
     @property
     def scale(self) -> Scale:
@@ -44,17 +39,22 @@ class Reranker(Protocol):
         ...
 
 
+def name_of(reranker: object) -> str:
+    """What a reranker is called in reports: its ``name``, else that of its class."""
+    return str(getattr(reranker, "name", type(reranker).__name__))
+
+
 @runtime_checkable
 class ScoreAwareReranker(Reranker, Protocol):
     """A reranker that makes use of what the search that found the candidates says of them.
 
     Examples:
         >>> class Unchanged:
-        ...     name, scale, takes_scores = "unchanged", "cosine", True
+        ...     scale, takes_scores = "cosine", True
         ...     def score(self, query, texts, scores=None):
         ...         return scores or [0.0] * len(texts)
-        >>> [found.position for found in rank(Unchanged(), "Why?", ["a", "b"], [0.2, 0.7])]
-        [1, 0]
+        >>> score_candidates(Unchanged(), "Why?", ["a", "b"], [0.2, 0.7])
+        [0.2, 0.7]
     """
 
     @property
@@ -72,35 +72,6 @@ class ScoreAwareReranker(Reranker, Protocol):
                 it gave none.
         """
         ...
-
-
-class Ranked(NamedTuple):
-    """A candidate: its position in the caller's list, and its score.
-
-    Examples:
-        >>> Ranked(position=3, score=0.9).position
-        3
-    """
-
-    position: int
-    score: float
-
-
-def rank(
-    reranker: Reranker, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None
-) -> list[Ranked]:
-    """Score ``texts`` and sort them, best first: ties keep their order, NaN ranks last.
-
-    Args:
-        reranker: Any.
-        query: The question.
-        texts: The candidates.
-        scores: What a search gave each, higher is nearer; of use to a `ScoreAwareReranker`.
-
-    Raises:
-        InputError: Where the reranker does not return one score per text.
-    """
-    return _sorted(score_candidates(reranker, query, texts, scores))
 
 
 def score_candidates(
@@ -131,9 +102,9 @@ def score_candidates(
         if headed is not None and getattr(reranker, "takes_headers", False):
             # The header is what stands before the text, which it ends with: cutting it off gives both.
             more["headers"] = [h.removesuffix(text) for h, text in zip(headed, texts, strict=True)]
-        return checked_scores(reranker.name, reranker.score(query, texts, scores, **more), len(texts))
+        return checked_scores(name_of(reranker), reranker.score(query, texts, scores, **more), len(texts))
     texts = texts if headed is None else headed
-    return checked_scores(reranker.name, reranker.score(query, texts), len(texts))
+    return checked_scores(name_of(reranker), reranker.score(query, texts), len(texts))
 
 
 async def ascore_candidates(
@@ -160,7 +131,7 @@ async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[f
         scores = await native(query, texts)
     else:
         scores = await asyncio.to_thread(reranker.score, query, texts)
-    return checked_scores(reranker.name, scores, len(texts))
+    return checked_scores(name_of(reranker), scores, len(texts))
 
 
 def check_request(query: object, texts: object) -> None:
@@ -195,7 +166,3 @@ def checked_scores(name: str, scores: Iterable[float | None], expected: int) -> 
     if len(plain) != expected:
         raise InputError(f"reranker {name!r} returned {len(plain)} scores for {expected} texts")
     return [math.nan if score is None else score for score in plain]
-
-
-def _sorted(scores: list[float]) -> list[Ranked]:
-    return [Ranked(i, scores[i]) for i in rank_order(scores)]

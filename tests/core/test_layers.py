@@ -305,9 +305,9 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 23_248,
+    (CORE, *ADAPTERS): 23_225,
     ("sage_core/verify",): 2_375,
-    (APP,): 13_560,
+    (APP,): 13_559,
 }
 SLACK = 100
 

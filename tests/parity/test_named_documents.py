@@ -9,7 +9,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.text.links import document_names
 from sage_langchain import SageCompressor
-from sage_langchain.compressor import titled as langchain_titled
+from sage_langchain._passages import titled as langchain_titled
 from sage_llamaindex import SageNodePostprocessor, SageRetriever
 from sage_llamaindex._neighbors import titled as llamaindex_titled
 from tests.fakes.searched import Documents, Nodes, Passage

@@ -9,8 +9,9 @@ from itertools import islice
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
-from sage_core.ranking import Reranker, rank
+from sage_core.ranking import Reranker, name_of, score_candidates
 from sage_core.selection import Scale, Selection
+from sage_core.selection.scales import rank_order
 from sage_core.text.tokens import without_lone_surrogates
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
 from sage_eval.methods.chunking import PieceSource, readable
@@ -125,7 +126,7 @@ class RetrievalMethod:
             **self._plan.describe(),
             "chunks": self._source.describe(),
             "index": self._index.name,
-            "reranker": self._reranker.name if self._reranker is not None else None,
+            "reranker": name_of(self._reranker) if self._reranker is not None else None,
             "scale": self.scale,
             "context": self._arrangement.describe(),
             **self._reading.describe(),
@@ -169,10 +170,9 @@ class RetrievalMethod:
         if self._reranker is None or not found:
             return found
         with watch.stage("rerank"):
-            order = rank(
-                self._reranker, question, [hit.piece.text for hit in found], [hit.score for hit in found]
-            )
-        return [Hit(found[r.position].piece, r.score) for r in order]
+            texts, known = [hit.piece.text for hit in found], [hit.score for hit in found]
+            scores = score_candidates(self._reranker, question, texts, known)
+        return [Hit(found[i].piece, scores[i]) for i in rank_order(scores)]
 
     def _others(self, found: Sequence[Hit], count: int) -> list[Hit]:
         """So many of the first pieces that were not found, scored below all that were."""

@@ -12,7 +12,7 @@ from sage_app.pipeline.results import Candidate
 from sage_app.pipeline.sage import Sage
 from sage_core.embedding.protocol import Embedder
 from sage_core.llm.usage import TokenUsage
-from sage_core.ranking import Reranker
+from sage_core.ranking import Reranker, name_of
 from sage_core.text.spans import Span
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
 from sage_eval.methods.chunking import readable
@@ -62,7 +62,7 @@ class ShippedSage:
         return {
             "method": "sage-shipped",
             "embedder": self._embedder.name,
-            "reranker": None if self._reranker is None else self._reranker.name,
+            "reranker": None if self._reranker is None else name_of(self._reranker),
             "config": repr(self._config),
             **self._reading.describe(),
         }

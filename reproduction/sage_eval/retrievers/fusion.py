@@ -7,8 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, rank
+from sage_core.ranking import Reranker, name_of, score_candidates
 from sage_core.selection import Scale
+from sage_core.selection.scales import rank_order
 from sage_eval.records import Hit, Piece, PieceIndex
 from sage_eval.retrievers.dense import check_k
 
@@ -112,7 +113,7 @@ class RerankedIndex:
     @property
     def name(self) -> str:
         """Both stages."""
-        return f"{self._first.name} > {self._reranker.name}({self._candidates})"
+        return f"{self._first.name} > {name_of(self._reranker)}({self._candidates})"
 
     def build(self, pieces: Sequence[Piece]) -> None:
         self._first.build(pieces)
@@ -124,5 +125,5 @@ class RerankedIndex:
         if not found:
             return []
         texts, scores = [hit.piece.text for hit in found], [hit.score for hit in found]
-        ranked = rank(self._reranker, question, texts, scores)
-        return [Hit(found[r.position].piece, r.score) for r in ranked[:k]]
+        ranked = score_candidates(self._reranker, question, texts, scores)
+        return [Hit(found[i].piece, ranked[i]) for i in rank_order(ranked)[:k]]

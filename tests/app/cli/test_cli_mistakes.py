@@ -21,6 +21,11 @@ def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_such_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["index", "guide.md"]) == 2
+    assert "Commands: ingest, ask, check" in capsys.readouterr().err
+
+
 def test_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00")
