@@ -5,6 +5,7 @@ that answer; each can be awaited, and those that answer can stream.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,10 +17,16 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.vectorstores import VectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 
 from sage_core.feedback import FeedbackConfig, FeedbackResult
-from sage_core.ranking import HybridReranker
+from sage_core.ranking import HybridReranker, Place
 from sage_langchain import SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
@@ -231,3 +238,74 @@ SENDING: dict[str, Door] = {
     "compressor": _of_documents,
     "chain": _of_chain,
 }
+
+
+class Listed(NamedTuple):
+    """A text as a list of somebody else's has it: with a score, and maybe its place and its document's title."""
+
+    text: str
+    score: Any = None
+    place: Place | None = None
+    title: str = ""
+
+
+Ranked = list[tuple[str, Any]]
+
+
+def _nodes(found: Sequence[Listed], related: bool = False) -> list[NodeWithScore]:
+    """With their places, or if ``related`` with the relationships of the first two alone."""
+    nodes = []
+    for text, score, place, title in found:
+        node = TextNode(text=text, metadata={"title": title, "file_name": title} if title else {})
+        if place is not None:
+            node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=str(place.document))
+        if place is not None and not related:
+            node.start_char_idx, node.end_char_idx = place.start, place.end
+        nodes.append(NodeWithScore(node=node, score=score))
+    if related:
+        first, second = nodes[0].node, nodes[1].node
+        first.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=second.node_id)
+        second.relationships[NodeRelationship.PREVIOUS] = RelatedNodeInfo(node_id=first.node_id)
+    return nodes
+
+
+def _scored(nodes: Sequence[NodeWithScore]) -> Ranked:
+    json.dumps([n.to_dict() for n in nodes], allow_nan=False)
+    return [(n.node.get_content(), n.score) for n in nodes]
+
+
+def _by_nodes(
+    found: Sequence[Listed], question: str, awaited: bool = False, related: bool = False, **settings: Any
+) -> Ranked:
+    nodes, ours = _nodes(found, related), SageNodePostprocessor(**at_door(**settings))
+    before = str(nodes)
+    if awaited:
+        kept = asyncio.run(ours.apostprocess_nodes(nodes, query_str=question))
+    else:
+        kept = ours.postprocess_nodes(nodes, query_str=question)
+    assert str(nodes) == before, "the caller's own are never changed"
+    return _scored(kept)
+
+
+def _by_retriever(found: Sequence[Listed], question: str, awaited: bool = False, **settings: Any) -> Ranked:
+    settings.pop("scale", None)  # a retriever tells it by the range
+    ours = LlamaIndexRetriever(Given(_nodes(found)), **at_door(**settings))
+    return _scored(asyncio.run(ours.aretrieve(question)) if awaited else ours.retrieve(question))
+
+
+def _by_documents(found: Sequence[Listed], question: str, awaited: bool = False, **settings: Any) -> Ranked:
+    documents = []
+    for text, score, place, title in found:
+        about = {"title": title, "source": title} if title else {}
+        about |= {"source": place.document, "start_index": place.start} if place is not None else {}
+        documents.append(Document(text, metadata={"score": score, **about}))
+    ours = SageCompressor(**at_door(**settings))
+    if awaited:
+        kept = asyncio.run(ours.acompress_documents(documents, question))
+    else:
+        kept = ours.compress_documents(documents, question)
+    return [(d.page_content, d.metadata["relevance_score"]) for d in kept]
+
+
+RANKING = {"nodes": _by_nodes, "documents": _by_documents, "retriever": _by_retriever}
+"""What ranks and selects a list of somebody else's."""

@@ -75,20 +75,6 @@ def langchain(**settings: Any) -> ChainRetriever:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_both_frameworks_list_the_candidates_alike(question: str) -> None:
-    def sort(found: list[tuple[str, float]]) -> list[tuple[str, float]]:
-        """Texts as near as each other, but for the last bits, by themselves."""
-        return sorted(found, key=lambda hit: (-round(hit[1], 6), hit[0]))
-
-    ours = sort([(n.text, n.score) for n in llamaindex(**SETTINGS, select=False).retrieve(question)])
-    inner = langchain(**SETTINGS).base_retriever
-    theirs = sort([(d.page_content, d.metadata["score"]) for d in inner.invoke(question)])
-    assert [text for text, _ in ours] == [text for text, _ in theirs]
-    assert [score for _, score in ours] == pytest.approx([score for _, score in theirs], abs=1e-6)
-    assert len({text for text, _ in ours}) == len(ours) >= SETTINGS["candidates"]
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
 def test_every_door_ranks_and_keeps_the_same(question: str, tmp_path: Path) -> None:
     doors = {
         "LlamaIndex": [(n.text, n.score) for n in llamaindex(**SETTINGS).retrieve(question)],

@@ -1,22 +1,26 @@
-"""Mistakes that users make at the doors of the adapters and of the core: told at once, with what to do."""
+"""What users say at the doors of the adapters and of the core; their mistakes are told at once, with what to do."""
 
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.llms import MockLLM
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 import sage_langchain
 import sage_llamaindex
 from sage_app import Sage
 from sage_app.cli.main import run
-from sage_core.errors import ModelError
+from sage_core.errors import InputError, ModelError
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
-from sage_core.selection import SelectionConfig
+from sage_core.selection import FixedK, SelectionConfig
 from sage_langchain import SageChain, SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import (
     MiniLMEmbedding,
@@ -25,7 +29,9 @@ from sage_llamaindex import (
     SageQueryEngine,
     feedback_of,
 )
+from sage_llamaindex import SageRetriever as NodeRetriever
 from tests.fakes.langchain import WordEmbeddings
+from tests.fakes.llamaindex import HashEmbedding
 
 
 def an_index() -> VectorStoreIndex:
@@ -68,6 +74,8 @@ MISTAKES = [
     (lambda: create_sage_chain("gpt", a_store()), "'gpt'"),
     (lambda: create_sage_chain(a_store(), lambda _: "answer"), r"create_sage_chain\(llm, retriever\)"),
     (lambda: create_sage_chain(lambda _: "answer", a_store(), max_round=3), "max_round"),
+    (lambda: create_sage_chain(lambda _: "answer", a_store(), critic="locla"), "locla"),
+    (lambda: SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="locla"), "locla"),
     # Fields, each in one line of our own
     (lambda: SageNodePostprocessor(selections=3), "'selections'.*'selection'"),
     (lambda: SageCompressor(selections=3), "'selections'.*'selection'"),
@@ -111,3 +119,60 @@ def test_both_adapters_are_imported_without_their_framework(package: str, framew
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert f"sage-rag[{package.removeprefix('sage_')}]" in done.stdout
+
+
+# What a door is called with, and what ranks and selects there.
+TEXTS = [f"The ferry number {i} leaves at seven." for i in range(9)]
+
+
+def filled_index() -> VectorStoreIndex:
+    nodes = [TextNode(text=t, metadata={"i": i}) for i, t in enumerate(TEXTS)]
+    return VectorStoreIndex(nodes, embed_model=HashEmbedding())
+
+
+def filled_store() -> InMemoryVectorStore:
+    return InMemoryVectorStore.from_texts(TEXTS, WordEmbeddings())
+
+
+SELECTING: dict[str, Callable[..., Any]] = {
+    "SageNodePostprocessor": SageNodePostprocessor,
+    "SageRetriever": lambda **s: NodeRetriever(an_index().as_retriever(), **s).postprocessor,
+    "SageRetriever.from_index": lambda **s: NodeRetriever.from_index(an_index(), **s).postprocessor,
+    "SageQueryEngine.from_index": lambda **s: (
+        SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s)._sage
+    ),
+    "SageCompressor": SageCompressor,
+    "from_vectorstore": lambda **s: SageRetriever.from_vectorstore(filled_store(), **s).base_compressor,
+}
+
+
+@pytest.mark.parametrize("door", SELECTING)
+def test_how_much_is_said_in_one_way_at_every_door(door: str) -> None:
+    config, make = SelectionConfig(gradient=0.4, max_k=5), SELECTING[door]
+    assert make(selection=config).limits == config
+    assert make(selection=config, max_context_tokens=700).limits == replace(config, max_context_tokens=700)
+    for refused in ({"min_k": 3}, {"selection": 3}, {"max_context_tokens": 0}):
+        with pytest.raises((InputError, TypeError), match=next(iter(refused))):
+            make(**refused)
+
+
+def test_candidates_are_what_the_search_brings_and_filters_hold() -> None:
+    asked, index = "When does the ferry leave?", filled_index()
+    nodes = NodeRetriever.from_index(index, candidates=3, words="off").unselected().retrieve(asked)
+    retriever = SageRetriever.from_vectorstore(filled_store(), candidates=3, words="off")
+    assert len(nodes) == len(retriever.invoke(asked, select=False)) == 3
+    engine = SageQueryEngine.from_index(
+        index, llm=MockLLM(), candidates=3, selection=SelectionConfig(rule=FixedK(9))
+    )
+    assert len(engine.query(asked).source_nodes) == len(engine.retriever.retrieve(asked)) >= 3
+    only = MetadataFilters(filters=[MetadataFilter(key="i", value=3)])
+    engine = SageQueryEngine.from_index(index, llm=MockLLM(), critic="off", filters=only)
+    assert [n.text for n in engine.query(asked).source_nodes] == TEXTS[3:4]
+
+
+def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
+    retriever = SageRetriever.from_vectorstore(filled_store(), selection=SelectionConfig(min_k=3))
+    assert "min_k=3" in repr(retriever) and len(repr(retriever)) < 500
+    engine = SageQueryEngine.from_index(filled_index(), llm=MockLLM(), critic="local")
+    inner = "SageRetriever(VectorIndexRetriever, words_from='docstore')"
+    assert repr(engine) == f"SageQueryEngine({inner}, critic='local')"

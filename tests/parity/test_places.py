@@ -1,6 +1,5 @@
 """What an LLM is told of where passages are from: the same in `Sage` and both frameworks."""
 
-import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from llama_index.core import Document as LlamaIndexDocument
 from llama_index.core import VectorStoreIndex
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
-    ContextChatEngine,
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
@@ -154,78 +152,45 @@ ROWS = "\n".join(
 TABLE = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{ROWS}\n"
 
 
-ITEMS = "\n".join(
-    f"- Boats of rank {i}, with goods of the kind {i} for the quay of the north pier" for i in range(40)
-)
-METHODS = "\n\n".join(
-    f'    def dues_{i}(self, boat):\n        """Dues of rank {i}."""\n        return self.crowns * {i}'
-    for i in range(30)
-)
-CONTINUED = {
-    "table": (TABLE, "Where is Berth 31 of Farm 31?", "Farm | Dues in crowns | Where"),
-    "list": (
-        f"# Fees\n\nNo dues are taken from:\n\n{ITEMS}\n",
-        "What of boats of rank 31 with goods of the kind 31?",
-        "No dues are taken from:",
-    ),
-    "code": (
-        f"# Fees\n\n```python\nclass HarborOffice:\n{METHODS}\n```\n",
-        "What does dues_21 of rank 21 return?",
-        "class HarborOffice",
-    ),
-}
-"""Texts, questions about what stands in their middle, and what is said above it alone."""
-
+WHERE = "Where is Berth 31 of Farm 31?"
+ABOVE = "Farm | Dues in crowns | Where"
+"""Said in the table's head alone."""
 
 ONE = SelectionConfig(max_k=1, min_k=1)
 
 
-@functools.cache
-def cut_nodes(kind: str) -> NodeRetriever:
-    document = LlamaIndexDocument(text=CONTINUED[kind][0])
-    nodes = SageNodeParser(segmenter=Segmenter(max_tokens=100)).get_nodes_from_documents([document])
-    return NodeRetriever.from_index(VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()), selection=ONE)
-
-
-@functools.cache
-def cut_documents(kind: str) -> InMemoryVectorStore:
-    splitter = SageTextSplitter(chunk_size=400, add_start_index=True)
-    documents = splitter.create_documents([CONTINUED[kind][0]])
-    return InMemoryVectorStore.from_documents(documents, MiniLMEmbeddings())
-
-
-@pytest.mark.parametrize("kind", CONTINUED)
 @pytest.mark.parametrize(
     "door",
     [
         lambda retriever, llm: RetrieverQueryEngine.from_args(retriever, llm=llm).query,
-        lambda retriever, llm: ContextChatEngine.from_defaults(retriever=retriever, llm=llm).chat,
         lambda retriever, llm: CondensePlusContextChatEngine.from_defaults(retriever, llm=llm).chat,
     ],
-    ids=["query engine", "context", "condense plus context"],
+    ids=["query engine", "chat engine"],
 )
-def test_llamaindex_sends_what_a_passage_goes_on_with(kind: str, door: Any) -> None:
-    (text, question, above), llm = CONTINUED[kind], ScriptedLLM.of(["Seven."])
-    [sent] = door(cut_nodes(kind), llm)(question).source_nodes
-    assert above not in sent.text and above in llm.asked("answer")[-1]
-    assert text[sent.node.start_char_idx : sent.node.end_char_idx] == sent.text
+def test_llamaindex_sends_what_a_passage_goes_on_with(door: Any) -> None:
+    parser = SageNodeParser(segmenter=Segmenter(max_tokens=100))
+    nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=TABLE)])
+    index, llm = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()), ScriptedLLM.of(["Seven."])
+    [sent] = door(NodeRetriever.from_index(index, selection=ONE), llm)(WHERE).source_nodes
+    assert ABOVE not in sent.text and ABOVE in llm.asked("answer")[-1]
+    assert TABLE[sent.node.start_char_idx : sent.node.end_char_idx] == sent.text
 
 
-@pytest.mark.parametrize("kind", CONTINUED)
 @pytest.mark.parametrize("door", ["LCEL", "SageChain"])
-def test_langchain_sends_what_a_passage_goes_on_with(kind: str, door: str) -> None:
-    (text, question, above), store = CONTINUED[kind], cut_documents(kind)
+def test_langchain_sends_what_a_passage_goes_on_with(door: str) -> None:
+    pieces = SageTextSplitter(chunk_size=400, add_start_index=True).create_documents([TABLE])
+    store = InMemoryVectorStore.from_documents(pieces, MiniLMEmbeddings())
     retriever = SageRetriever.from_vectorstore(store, selection=ONE)
     llm, prompt = ScriptedChat(replies=["Seven."]), ChatPromptTemplate.from_template("{context}\n\n{input}")
     if door == "LCEL":
         chain: Any = {"context": retriever | format_docs, "input": RunnablePassthrough()} | prompt | llm
-        chain.invoke(question)
+        chain.invoke(WHERE)
     else:
-        create_sage_chain(llm, retriever, loop=FeedbackConfig(max_calls=1)).invoke(question)
-    assert str(llm.seen[0]).count(above) == 1
-    [sent] = retriever.invoke(question)
-    assert above not in sent.page_content
-    assert text[sent.metadata["start_index"] :].startswith(sent.page_content)
+        create_sage_chain(llm, retriever, loop=FeedbackConfig(max_calls=1)).invoke(WHERE)
+    assert str(llm.seen[0]).count(ABOVE) == 1
+    [sent] = retriever.invoke(WHERE)
+    assert ABOVE not in sent.page_content
+    assert TABLE[sent.metadata["start_index"] :].startswith(sent.page_content)
 
 
 def format_docs(documents: list[Document]) -> str:

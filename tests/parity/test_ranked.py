@@ -1,7 +1,5 @@
-"""Texts with the scores of a search, reranked and selected: the same in the core, by nodes and by documents."""
+"""Lists of somebody else's, ranked and selected: the same in the core, by nodes and by documents."""
 
-import asyncio
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core import Document as LlamaDocument
+from llama_index.core import SummaryIndex
+from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LLMRerank
-from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.schema import QueryBundle
 
 from sage_core.ranking import HybridReranker, Place, link, vouch
 from sage_core.selection import FixedK, SelectionConfig, Threshold
-from sage_langchain import SageCompressor, SageRetriever
+from sage_langchain import SageCompressor
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
-from tests.fakes.doors import at_door
-from tests.fakes.langchain import WordEmbeddings
+from tests.core.test_passages import SENTENCES
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
+from tests.parity.asking import RANKING, Listed
 
 QUERY = "When does the ferry leave?"
 TEXTS = [
@@ -31,6 +32,7 @@ TEXTS = [
     "The lamp of the lighthouse is lit at dusk.",
 ]
 SCORES = [0.83, 0.81, 0.72, 0.71, 0.7]
+DOORS = pytest.mark.parametrize("ranked", RANKING.values(), ids=RANKING)
 
 
 def hybrid(scores: Sequence[float] | None = None, n: int = 4) -> dict[str, float]:
@@ -39,122 +41,70 @@ def hybrid(scores: Sequence[float] | None = None, n: int = 4) -> dict[str, float
 
 EXPECTED, WORDS_ONLY = hybrid(SCORES[:4]), hybrid()
 ORDER = hybrid([-math.log(place) for place in (1, 2, 3, 4)])
-# Two documents of two chunks, one blank line between those of the first.
-PLACES = [Place("a", 0, 23), Place("a", 25, 56), Place("b", 0, 14), Place("b", 500, 520)]
-
-Ranked = list[tuple[str, float | None]]
 
 
-def by_nodes(
-    scores: Sequence[Any],
-    texts: Sequence[str] = TEXTS,
-    places: Sequence[Place] = (),
-    awaited: bool = False,
-    related: bool = False,
-    **settings: Any,
-) -> Ranked:
-    """By their places in their documents, or if ``related`` by their relationships alone."""
-    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=False)]
-    for found, place in zip(nodes, places, strict=False):
-        found.node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=str(place.document))
-        if not related:
-            found.node.start_char_idx, found.node.end_char_idx = place.start, place.end
-    if related:
-        nodes[0].node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=nodes[1].node_id)
-        nodes[1].node.relationships[NodeRelationship.PREVIOUS] = RelatedNodeInfo(node_id=nodes[0].node_id)
-    sage = SageNodePostprocessor(**at_door(**{"min_k": len(nodes), **settings}))
-    kept = (
-        asyncio.run(sage.apostprocess_nodes(nodes, query_str=QUERY))
-        if awaited
-        else sage.postprocess_nodes(nodes, query_str=QUERY)
-    )
-    assert str([n.score for n in nodes]) == str(list(scores)), "the caller's own are never changed"
-    json.dumps([n.to_dict() for n in kept], allow_nan=False)
-    return [(n.node.get_content(), n.score) for n in kept]
+def listed(scores: Sequence[Any], texts: Sequence[str] = TEXTS) -> list[Listed]:
+    return [Listed(text, score) for text, score in zip(texts, scores, strict=False)]
 
 
-def by_documents(
-    scores: Sequence[Any],
-    texts: Sequence[str] = TEXTS,
-    places: Sequence[Place] = (),
-    awaited: bool = False,
-    **settings: Any,
-) -> Ranked:
-    documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=False)]
-    for document, place in zip(documents, places, strict=False):
-        document.metadata |= {"source": place.document, "start_index": place.start}
-    sage = SageCompressor(**at_door(**{"min_k": len(documents), **settings}))
-    kept = (
-        asyncio.run(sage.acompress_documents(documents, QUERY))
-        if awaited
-        else sage.compress_documents(documents, QUERY)
-    )
-    return [(d.page_content, d.metadata["relevance_score"]) for d in kept]
-
-
-BOTH = pytest.mark.parametrize("ranked", [by_nodes, by_documents])
-
-
-@BOTH
+@DOORS
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
         (SCORES[:4], EXPECTED),
-        ([100 * s - 60 for s in SCORES[:4]], EXPECTED),
         ([0.5] * 4, WORDS_ONLY),
         ([None] * 4, ORDER),
         ([1 - s for s in SCORES], hybrid(SCORES, 5)),
     ],
-    ids=["as they are", "stretched", "equal ones say nothing", "the order stands for none", "distances"],
+    ids=["as they are", "equal ones say nothing", "the order stands for none", "distances"],
 )
-def test_any_straight_line_gives_the_same(ranked: Any, awaited: bool, scores: Any, expected: Any) -> None:
+def test_the_scores_of_a_list_count(ranked: Any, awaited: bool, scores: Any, expected: Any) -> None:
     assert EXPECTED[TEXTS[0]] > WORDS_ONLY[TEXTS[0]], "scores matter"
-    assert dict(ranked(scores, awaited=awaited)) == pytest.approx(expected)
+    assert dict(ranked(listed(scores), QUERY, awaited=awaited, min_k=5)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     ("scores", "expected"),
-    [
-        ([4.5, 2.0, 1.0, 5.0], WORDS_ONLY),
-        (["A", "B", "C", "D"], WORDS_ONLY),
-        ([math.nan] * 4, ORDER),
-    ],
+    [([4.5, 2.0, 1.0, 5.0], WORDS_ONLY), (["A", "B", "C", "D"], WORDS_ONLY), ([math.nan] * 4, ORDER)],
     ids=["of something else", "no numbers", "not a number"],
 )
-def test_whose_score_it_is(scores: Any, expected: Any) -> None:
-    assert dict(by_documents(scores)) == pytest.approx(expected)
+def test_whose_score_a_document_has(scores: Any, expected: Any) -> None:
+    assert dict(RANKING["documents"](listed(scores), QUERY, min_k=4)) == pytest.approx(expected)
 
 
-def test_a_vector_store_s_scores_reach_the_hybrid() -> None:
-    store = InMemoryVectorStore.from_texts(TEXTS[:4], WordEmbeddings())
-    found = {d.page_content: s for d, s in store.similarity_search_with_score(QUERY, k=4)}
-    kept = SageRetriever.from_vectorstore(store, **at_door(min_k=4)).invoke(QUERY)
-    scores = {d.page_content: d.metadata["relevance_score"] for d in kept}
-    assert scores == pytest.approx(hybrid([found[t] for t in TEXTS[:4]]))
+LISTS: dict[str, list[tuple[int, float]]] = {
+    "cosines": [(0, 0.6), (1, 0.3), (2, 0.2), (3, 0.1)],
+    "distances": [(0, 0.8), (1, 1.4), (2, 1.6), (3, 1.8)],
+    "similarities, best last": [(3, 0.1), (2, 0.2), (1, 0.3), (0, 0.6)],
+    "reordered": [(0, 0.6), (2, 0.2), (3, 0.1), (1, 0.3)],
+}
 
 
-LONG = [f"{t} " + "More is said here. " * 120 for t in TEXTS]
-TWICE = ["At seven.", "At  seven.", "At nine.", "By boat.", "On foot."]
+@DOORS
+@pytest.mark.parametrize("reranker", ["hybrid", None])
+@pytest.mark.parametrize("order", LISTS)
+def test_the_right_one_is_first_whatever_the_numbers(ranked: Any, reranker: Any, order: str) -> None:
+    texts = ["The ferry leaves at nine on Sundays.", "The museum shows old maps of the coast.", *TEXTS[2:4]]
+    found = [Listed(texts[i], score) for i, score in LISTS[order]]
+    [(first, _), *_] = ranked(found, "When does the boat depart at the weekend?", reranker=reranker)
+    assert first == texts[0]
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("scores", "texts", "settings", "kept"),
-    [
-        ([0.5, 0.9, 0.4, 0.3, 0.2], TWICE, {"min_k": 4, "max_k": 4}, TWICE[1:]),
-        ([0.9, 0.1, 0.1, 0.1], LONG, {"min_k": None}, LONG[:1]),
-        ([0.9, 0.1, 0.1, 0.1], LONG, {"min_k": None, "empty_below": 0.95}, []),
-        ([0.9, 0.85, 0.2, 0.1], TEXTS, {"min_k": 1, "rule": "gradient"}, TEXTS[:2]),
-    ],
-    ids=["equal texts count once", "one stock node is enough", "or none", "the paper's rule"],
-)
-def test_what_is_selected_on_scores_that_are_there(
-    ranked: Any, scores: Any, texts: Any, settings: Any, kept: Any
-) -> None:
-    assert [t for t, _ in ranked(scores, texts, reranker=None, scale="probability", **settings)] == kept
-    if "rule" in settings:
-        assert [t for t, _ in ranked(scores, texts, reranker=None, **settings)] == kept
+@DOORS
+def test_a_text_of_which_nobody_asked_the_search_is_in_the_middle(ranked: Any) -> None:
+    found = listed([None if i % 2 == 0 else 0.9 - 0.08 * i for i in range(10)], SENTENCES)
+    scores = dict(ranked(found, "Whither?", min_k=10))
+    unasked = {scores[f.text] for f in found if f.score is None}
+    assert scores[found[1].text] > max(unasked) >= min(unasked) > scores[found[9].text]
+
+
+@pytest.mark.parametrize("ranked", [RANKING["nodes"], RANKING["documents"]])
+def test_of_equal_texts_the_best_is_kept(ranked: Any) -> None:
+    twice = ["At seven.", "At  seven.", "At nine.", "By boat.", "On foot."]
+    found = listed([0.5, 0.9, 0.4, 0.3, 0.2], twice)
+    kept = ranked(found, QUERY, reranker=None, scale="probability", min_k=4, max_k=4)
+    assert [text for text, _ in kept] == twice[1:]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -175,17 +125,11 @@ def test_the_same_selection_as_in_the_core(scores, scale, min_k, gradient, max_k
     chosen = ours.compress_documents(documents, QUERY)
     assert [(d.page_content, d.metadata["relevance_score"]) for d in chosen] == same
     if any(s is not None and s == s for s in scores):  # without any score the postprocessor passes all on
-        nodes = [NodeWithScore(node=TextNode(text=str(i)), score=s) for i, s in enumerate(scores)]
-        post = SageNodePostprocessor(reranker=None, scale=scale, selection=config)
-        kept = post.postprocess_nodes(nodes, query_str=QUERY)
-        assert [(n.node.get_content(), n.score) for n in kept] == same
-        json.dumps([n.to_dict() for n in kept], allow_nan=False)
+        numbered = listed(scores, [str(i) for i in range(len(scores))])
+        assert RANKING["nodes"](numbered, QUERY, reranker=None, scale=scale, selection=config) == same
 
 
-def test_both_rerank_unless_told_not_to() -> None:
-    assert SageNodePostprocessor().reranker == SageCompressor().reranker == "hybrid"
-    assert SageNodePostprocessor(reranker=None).reranker is SageCompressor(reranker=None).reranker is None
-    # After a reranker of LlamaIndex's the engine selects on its scores.
+def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores() -> None:
     for theirs, expected in (([LLMRerank(llm=ScriptedLLM.of([]), top_n=5)], None), ([], "hybrid")):
         engine = SageQueryEngine.from_args(
             FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of([]), node_postprocessors=theirs
@@ -202,22 +146,60 @@ class Looked:
         return [SCORES[TEXTS.index(text)] for text in texts]
 
 
+# Two documents of two chunks, one blank line between those of the first.
+PLACES = [Place("a", 0, 23), Place("a", 25, 56), Place("b", 0, 14), Place("b", 500, 520)]
 LINKED = dict(zip(TEXTS, vouch(SCORES[:4], link(PLACES), "probability"), strict=False))
 
 
-@pytest.mark.parametrize("how", [{}, {"related": True}, None], ids=["places", "relationships", "documents"])
-def test_neighbors_vouch_for_each_other(how: Any) -> None:
+@pytest.mark.parametrize(
+    ("door", "how"),
+    [("nodes", {}), ("nodes", {"related": True}), ("documents", {})],
+    ids=["places", "relationships", "documents"],
+)
+def test_neighbors_vouch_for_each_other(door: str, how: Any) -> None:
     assert LINKED[TEXTS[1]] > SCORES[1] and LINKED[TEXTS[2]] == SCORES[2]
-    ranked = by_documents if how is None else by_nodes
-    reranked = ranked(SCORES[:4], places=PLACES, reranker=Looked(), **(how or {}))
-    assert dict(reranked) == pytest.approx(LINKED)
-    kept = ranked(SCORES[:4], places=PLACES, reranker=None, scale="probability", **(how or {}))
-    assert dict(kept) == pytest.approx(dict(zip(TEXTS, SCORES[:4], strict=False))), (
-        "scores that were there stay"
-    )
+    found = [Listed(t, s, place) for t, s, place in zip(TEXTS, SCORES, PLACES, strict=False)]
+    for given_, expected in (
+        ({"reranker": Looked()}, LINKED),
+        ({"reranker": None, "scale": "probability"}, {f.text: f.score for f in found}),  # they stay
+    ):
+        assert dict(RANKING[door](found, QUERY, min_k=4, **how, **given_)) == pytest.approx(expected)
 
 
-def test_documents_without_text_are_kept() -> None:
-    empty = [Document("", metadata={"score": s}) for s in (0.9, 0.8)]
-    two = SageCompressor(reranker=None, selection=SelectionConfig(rule=FixedK(2)))
-    assert len(two.compress_documents(empty, QUERY)) == 2
+def read_by_index(text: str) -> list[tuple[str, Any]]:
+    size = SentenceSplitter(chunk_size=30, chunk_overlap=0)
+    nodes = SummaryIndex(size.get_nodes_from_documents([LlamaDocument(text=text)])).as_retriever()
+    ranked = SageNodePostprocessor().rerank(nodes.retrieve(QUERY), QueryBundle(QUERY))
+    return [(n.node.get_content(), n.score) for n in ranked.nodes]
+
+
+def read_by_splitter(text: str) -> list[tuple[str, Any]]:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0, add_start_index=True)
+    pieces = splitter.split_documents([Document(text, metadata={"source": "s"})])
+    return [(d.page_content, d.metadata["relevance_score"]) for d in SageCompressor().rank(pieces, QUERY)]
+
+
+@pytest.mark.parametrize("read", [read_by_index, read_by_splitter])
+def test_the_order_of_reading_is_no_ranking(read: Any) -> None:
+    answer = "The ferry leaves at nine at the weekend, and comes back in the evening at ten."
+    found = []
+    for place in (1, 10, 18):
+        pieces = read("\n\n".join([*SENTENCES[:place], answer, *SENTENCES[place:]]))
+        assert len(pieces) > 10
+        found.append(next(score for text, score in pieces if answer in text))
+    assert found == pytest.approx(found[:1] * 3, rel=0.05)
+
+
+def vouched_by_name(door: str, titles: list[str]) -> dict[str, Any]:
+    texts = ["the petrel was owned by Mara Holt who sold it", "born near Ulm", *SENTENCES[:4]]
+    found = [Listed(text, None, None, title) for text, title in zip(texts, titles, strict=True)]
+    return dict(RANKING[door](found, "who owned the petrel", min_k=6))
+
+
+@pytest.mark.parametrize("door", ["nodes", "documents"])
+def test_who_names_a_document_vouches_for_it(door: str) -> None:
+    rules = [f"Rules {i}" for i in range(4)]
+    without = vouched_by_name(door, ["Petrel", "Somebody else", *rules])
+    vouched = vouched_by_name(door, ["Petrel", "Mara Holt (1820)", *rules])
+    assert vouched["born near Ulm"] > without["born near Ulm"]
+    assert vouched[SENTENCES[0]] == pytest.approx(without[SENTENCES[0]], rel=0.01)

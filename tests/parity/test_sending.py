@@ -35,7 +35,6 @@ from sage_langchain import MiniLMEmbeddings, SageCompressor, SageTextSplitter, c
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import (
     MiniLMEmbedding,
-    SageNodeParser,
     SageNodePostprocessor,
     SageQueryEngine,
     feedback_of,
@@ -43,7 +42,7 @@ from sage_llamaindex import (
 from sage_llamaindex import SageRetriever as LlamaIndexRetriever
 from tests.core.test_passages import SENTENCES
 from tests.fakes.langchain import ScriptedChat, WordEmbeddings
-from tests.fakes.llamaindex import ScriptedLLM, grade
+from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.parity.asking import SENDING, Door, Given, Searched, Sent
 
 TEXTS = [
@@ -109,12 +108,8 @@ def none(sent: list[Sent]) -> bool:
     return not sent
 
 
-def the_ferry(sent: list[Sent]) -> bool:
-    return TEXTS[0] in [s.text for s in sent]
-
-
 def within_30(sent: list[Sent]) -> bool:
-    return the_ferry(sent) and tokens(sent) <= 30
+    return TEXTS[0] in [s.text for s in sent] and tokens(sent) <= 30
 
 
 def passages(sent: list[Sent]) -> bool:
@@ -143,13 +138,8 @@ class Case(NamedTuple):
 
 CASES = {
     "something is sent": Case(bool),
-    "what bears on it is sent": Case(the_ferry, RELEVANT),
-    "nothing below a number": Case(none, settings={"empty_below": 0.02}),
     "nothing below the usual number": Case(none, settings={"empty_below": "auto", "min_k": 3}),
-    "something above it": Case(the_ferry, RELEVANT, settings={"empty_below": "auto", "min_k": 3}),
-    "nothing below nearly one": Case(none, RELEVANT, settings={"empty_below": 0.999}),
     "a ceiling in tokens": Case(within_30, RELEVANT, settings={"max_context_tokens": 30}),
-    "one": Case(lambda sent: len(sent) == 1, RELEVANT, settings={"max_k": 1}),
     "passages": Case(passages, MOORED, "long"),
     "whole nodes": Case(whole_nodes, MOORED, "long", {"passages": "off"}),
 }
@@ -186,17 +176,18 @@ DENYING: dict[str, Any] = {"selection": SelectionConfig(empty_below=0.999)}
 
 
 def test_an_order_without_scores_never_denies() -> None:
-    ours, nodes = SageNodePostprocessor(**DENYING), Given(TEXTS)
-    assert ours.postprocess_nodes(nodes.retrieve(OTHER), query_str=OTHER)
-    engine = SageQueryEngine.from_args(nodes, llm=ScriptedLLM.of(["no"]), node_postprocessors=[ours])
-    assert str(engine.query(OTHER)) == "no"
-    documents = [Document(text) for text in TEXTS]
-    retriever = LangChainRetriever(
-        base_retriever=lambda _: documents, base_compressor=SageCompressor(**DENYING)
+    ours = SageNodePostprocessor(**DENYING)
+    llm = ScriptedLLM.of(["no"])
+    assert (
+        str(SageQueryEngine.from_args(Given(TEXTS), llm=llm, node_postprocessors=[ours]).query(OTHER)) == "no"
     )
-    assert retriever.invoke(OTHER)
-    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever)
-    assert chain.invoke(OTHER)["answer"] == "no"
+    retriever = LangChainRetriever(
+        base_retriever=lambda _: [Document(text) for text in TEXTS],
+        base_compressor=SageCompressor(**DENYING),
+    )
+    assert (
+        create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever).invoke(OTHER)["answer"] == "no"
+    )
 
 
 def test_what_another_part_rewrote_is_not_denied(short: Searched) -> None:
@@ -314,25 +305,15 @@ SOME = SelectionConfig(min_context_tokens=600)
 
 
 @pytest.mark.parametrize("mode", ["refine", "accumulate"])
-def test_an_llm_that_is_called_for_each_node_is_called_no_oftener(mode: str) -> None:
+def test_an_llm_that_is_called_for_each_node_is_called_no_oftener_and_each_call_counts(mode: str) -> None:
     index = VectorStoreIndex(parts(1_024)[0], embed_model=MiniLMEmbedding())
-    asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER])
-    response = SageQueryEngine.from_args(asked, llm=llm, response_mode=mode, critic="off").query(MOORED)
+    asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER], [grade(9)])
+    response = SageQueryEngine.from_args(asked, llm=llm, response_mode=mode).query(MOORED)
     sent = asked.retrieve(MOORED)
     held = {n.node.metadata["node_id"] for n in sent}
     assert len(held) == len(response.source_nodes) < len(sent)
     assert all(n.node.text in "\n".join(p.node.text for p in response.source_nodes) for n in sent)
-    assert all("title: Harbor" in prompt for prompt in llm.asked("answer"))
-    best = {own: max(n.score for n in sent if n.node.metadata["node_id"] == own) for own in held}
-    assert {n.node.metadata["node_id"]: n.score for n in response.source_nodes} == best
-
-
-def test_each_call_for_a_node_counts() -> None:
-    index = VectorStoreIndex(parts(1_024)[0], embed_model=MiniLMEmbedding())
-    asked, llm = LlamaIndexRetriever.from_index(index, selection=SOME), ScriptedLLM.of([ANSWER], [grade(9)])
-    made = SageQueryEngine.from_args(asked, llm=llm, response_mode="accumulate")
-    trace = feedback_of(made.query(MOORED))
-    assert trace is not None and trace.usage.calls == len(llm.asked("answer")) + 1 > 2
+    assert trace_of(response).usage.calls == len(llm.asked("answer")) + 1 > 2
 
 
 def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: Searched) -> None:
@@ -390,29 +371,15 @@ def test_documents_are_saved_as_any_other(select: bool, long: Searched) -> None:
 # Whatever is asked, no door loses what plain search over the same index finds.
 
 ROOT = Path(__file__).parents[2]
-GUIDES = {p.name: p.read_text("utf-8") for p in sorted((ROOT / "demo/documents").glob("*.*")) if p.suffix in (".md", ".txt")}  # fmt: skip
 ROWS = [
     json.loads(line)
     for line in (ROOT / "notebooks/island_questions.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-FORMS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "mail": lambda q: f"Write an email to Mr Fairweather-Oduya that answers him: {q}",
-    "a name": lambda q: f"What does Priscilla Vandermeer say: {q}",
-}
-TALK = ["Thank you!", "ok", "Who are you?", "Give me an overview.", "List three things a visitor should know.", "And then?"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def guides() -> Searched:
-    index = VectorStoreIndex.from_documents(
-        [LlamaDocument(text=text, metadata={"file_name": name}) for name, text in GUIDES.items()],
-        transformations=[SageNodeParser()],
-        embed_model=MiniLMEmbedding(),
-    )
-    documents = [Document(text, metadata={"source": name}) for name, text in GUIDES.items()]
-    pieces = SageTextSplitter(add_start_index=True).split_documents(documents)
-    return Searched(index, InMemoryVectorStore.from_documents(pieces, MiniLMEmbeddings()))
+FORMS = (
+    "{}",
+    "Write an email to Mr Fairweather-Oduya that answers him: {}",
+    "What does Priscilla Vandermeer say: {}",
+)
 
 
 def plain(text: str) -> str:
@@ -420,35 +387,35 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-def test_nothing_that_plain_search_finds_is_lost(form: str, guides: Searched) -> None:
+def test_nothing_that_plain_search_finds_is_lost() -> None:
     """An engine and a chain send what their retrievers send."""
-    mine = LlamaIndexRetriever.from_index(guides.index)
-    theirs = LangChainRetriever.from_vectorstore(guides.store)
+    guides = [
+        Document(p.read_text("utf-8"), metadata={"source": p.name})
+        for p in sorted((ROOT / "demo/documents").glob("*.[mt][dx]*"))
+    ]
+    pieces = SageTextSplitter(add_start_index=True).split_documents(guides)
+    nodes = [TextNode(text=p.page_content, metadata={"file_name": p.metadata["source"]}) for p in pieces]
+    searched = Searched(
+        VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()),
+        InMemoryVectorStore.from_documents(pieces, MiniLMEmbeddings()),
+    )
+    mine = LlamaIndexRetriever.from_index(searched.index)
+    theirs = LangChainRetriever.from_vectorstore(searched.store)
     doors: dict[str, Callable[[str], list[str]]] = {
         "LlamaIndex retriever": lambda q: [n.text for n in mine.retrieve(q)],
-        "postprocessor": lambda q: [s.text for s in SENDING["postprocessor"](q, guides)],
+        "postprocessor": lambda q: [s.text for s in SENDING["postprocessor"](q, searched)],
         "LangChain retriever": lambda q: [d.page_content for d in theirs.invoke(q)],
-        "compressor": lambda q: [s.text for s in SENDING["compressor"](q, guides)],
+        "compressor": lambda q: [s.text for s in SENDING["compressor"](q, searched)],
     }
-    lost: dict[str, list[str]] = {}
-    stock, hits = guides.index.as_retriever(similarity_top_k=1), 0
-    for row in ROWS[::2]:
-        question, quote = FORMS[form](row["question"]), plain(row["evidence"][0]["quote"])
-        nearest = (
-            stock.retrieve(question)[0].text,
-            guides.store.similarity_search(question, k=1)[0].page_content,
-        )
-        for i, (name, ask) in enumerate(doors.items()):
-            sent, found = plain(" ".join(ask(question))), quote in plain(nearest[i // 2])
-            hits += found
+    lost: list[tuple[str, str]] = []
+    hits = 0
+    for i, row in enumerate(ROWS[::2]):
+        question, quote = FORMS[i % len(FORMS)].format(row["question"]), plain(row["evidence"][0]["quote"])
+        found = quote in plain(searched.store.similarity_search(question, k=1)[0].page_content)
+        hits += found
+        for name, ask in doors.items():
+            sent = plain(" ".join(ask(question)))
             if not sent or (found and quote not in sent):
-                lost.setdefault(name, []).append(row["id"])
-    assert hits >= 20, "else this says nothing"
-    assert lost == {}
-
-
-@DOORS
-@pytest.mark.parametrize("said", TALK)
-def test_small_talk_gets_an_answer(said: str, door: Door, guides: Searched) -> None:
-    assert door(said, guides)
+                lost.append((name, row["id"]))
+    assert hits >= 8, "else this says nothing"
+    assert lost == []
