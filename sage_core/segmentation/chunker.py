@@ -70,7 +70,8 @@ def log_odds(probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
 
     The rounding makes decisions independent of how a batch was packed, which moves a float32's last bits.
     """
-    p = np.clip(np.nan_to_num(probabilities.astype(np.float64), nan=0.5), _CERTAIN, 1 - _CERTAIN)
+    p = np.clip(probabilities.astype(np.float64), _CERTAIN, 1 - _CERTAIN)
+    p[np.isnan(p)] = 0.5
     return np.asarray(np.round(np.log(p / (1 - p)), 3), dtype=np.float64)
 
 

@@ -11,9 +11,9 @@ from sage_core._checks import check_float
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import classified, line_breaks, points_back, sentence_kinds, sentence_lines
 from sage_core.text.lines import Line
-from sage_core.text.mail import disclaimers
+from sage_core.text.mail import disclaimers, signatures
 from sage_core.text.spans import Span
-from sage_core.text.tables import row_groups, tables
+from sage_core.text.tables import Table, read_tables
 
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""
@@ -67,6 +67,9 @@ class Sentences(NamedTuple):
         lines: The text's lines (`sage_core.text.blocks.classified`).
         levels: Levels of its headings, by line.
         at: The line in which each sentence begins.
+        tables: Its tables.
+        signatures: First and last line of each signature of a message.
+        disclaimers: First and last line of each "This e-mail is confidential ...".
     """
 
     text: str
@@ -76,6 +79,9 @@ class Sentences(NamedTuple):
     lines: Sequence[Line]
     levels: dict[int, int]
     at: Sequence[int]
+    tables: Sequence[Table]
+    signatures: Sequence[tuple[int, int]]
+    disclaimers: Sequence[tuple[int, int]]
 
     @classmethod
     def of(
@@ -84,8 +90,11 @@ class Sentences(NamedTuple):
         """Look at the layout of these sentences; ``read`` is what `classified` says, where known."""
         gaps = line_breaks(text, spans)
         lines, levels = read or classified(text)
-        kinds = sentence_kinds(text, spans, gaps, lines)
-        return cls(text, spans, gaps, kinds, lines, levels, sentence_lines(lines, spans))
+        at = sentence_lines(lines, spans)
+        kinds = sentence_kinds(text, spans, gaps, lines, at)
+        signed = list(signatures(lines))
+        below = list(disclaimers(lines, signed))
+        return cls(text, spans, gaps, kinds, lines, levels, at, read_tables(lines), signed, below)
 
     def begins_line(self, index: int) -> bool:
         """Whether a sentence is the first of its line."""
@@ -110,11 +119,8 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     if not laid_out:
         return same
     line_break = 0.0 if wrapped else layout.line_break
-    groups = {
-        start
-        for first, end in tables(sentences.lines)
-        for start, _ in row_groups(sentences.lines, first, end)[1:]
-    } | {first for first, _ in disclaimers(sentences.lines)}
+    groups = {start for *_, rows in sentences.tables for start, _ in rows[1:]}
+    groups.update(first for first, _ in sentences.disclaimers)
     messages = {line for line, level in sentences.levels.items() if level == 0}
     quoted = any(line.quote for line in sentences.lines)
     depths = [sentences.lines[line].quote for line in sentences.at] if quoted else []

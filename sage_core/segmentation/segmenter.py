@@ -31,7 +31,7 @@ from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, in_english, without_lone_surrogates
 
-_ALGORITHM = 8  # part of every fingerprint: raised when the same settings give other chunks
+_ALGORITHM = 9  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
 
 
@@ -47,7 +47,9 @@ def _no_text(text: str) -> str | None:
     head = text[:_HEAD]
     if head.startswith("%PDF-"):
         return "begins with %PDF-: it is a PDF file's bytes"
-    unprintable = sum(not (c.isprintable() or c.isspace()) or c == "\ufffd" for c in head)
+    unprintable = 0
+    if "\ufffd" in head or not "".join(head.split()).isprintable():
+        unprintable = sum(not (c.isprintable() or c.isspace()) or c == "\ufffd" for c in head)
     if head.startswith("PK") and unprintable:
         return "begins with PK: it is the bytes of an office file or archive"
     if unprintable > 0.3 * len(head):

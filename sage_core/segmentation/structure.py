@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.segmentation.layout import NEXT_MEETING, QUOTES, Sentences
 from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, Line, number_of
-from sage_core.text.mail import disclaimers, signatures
-from sage_core.text.tables import head_of, row_groups, tables
 
 HELD = 1.2 * GLUED
 """Log-odds for "same chunk" inside a unit that fits; less than between a heading and its text."""
@@ -31,12 +29,6 @@ _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A
 _SHORT_SECTION = 8.0  # log-odds against a chunk of two short sections, beside those of the heading
 _LEAST_SECTION = 12  # tokens, heading included; "4. Other business. None." goes with its neighbor
 _FEW = 2  # sentences of a last item, "Any other business: none", which may keep the date of the next meeting
-_WARNING = re.compile(
-    r"(?:\*\*|__)?(?:warning|caution|danger|note|important|tip|achtung|warnung|vorsicht|hinweis|attention|atención)"
-    r"(?:\*\*|__)?\s?:",
-    re.IGNORECASE,
-)
-_CAPTION = re.compile(r"(?:\*\*)?(?:table|tab\.|tabelle|tableau|tabla)\s*\d", re.IGNORECASE)
 _CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
 _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
 
@@ -99,18 +91,18 @@ def whole_blocks(
         return []
     ends = [0, *itertools.accumulate(lengths)]
     result: list[tuple[int, int]] = []
-    fences = [block for block in _code_blocks(sentences.lines) if sentences.lines[block[0]].kind == "fence"]
-    for first, end in sorted([*tables(sentences.lines), *fences]):
+    blocks = [(first, end, bool(groups)) for first, end, _, groups in sentences.tables]
+    blocks += [(a, b, False) for a, b in _code_blocks(sentences.lines) if b - a < len(sentences.lines)]
+    for first, end, is_grouped in sorted(blocks):
         start = bisect.bisect_left(sentences.at, first)
         last = bisect.bisect_left(sentences.at, end) - 1
         # Values alone, as of a database, are read by their groups; a table that somebody set, as a whole.
-        bare = first == 0 or sentences.lines[first].text[0] not in "|+=`~"
-        if last < start or (bare and row_groups(sentences.lines, first, end)):
+        bare = first == 0 or sentences.lines[first].text[0] not in "|+="
+        if last < start or (bare and is_grouped):
             continue
         above = start
-        if above and sentences.kinds[above - 1] == "lead":
+        while above and sentences.kinds[above - 1] == "lead":
             above -= 1
-        above = _caption_above(sentences, above)
         while above and sentences.kinds[above - 1] == "heading":
             above -= 1
         if not sentences.lines[first].spaced and above == start and above:
@@ -143,7 +135,6 @@ def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     yield from outline.lists
     heads += outline.lists
     yield from _dialogue(sentences)
-    yield from _warnings(sentences, outline.lists)
     yield from _mail(sentences, unit)
     starts = dict(heads)
     for index in range(len(sentences.kinds) - 1):
@@ -162,16 +153,12 @@ def _table_units(
     sentences: Sentences, unit: _UnitOfLines, heads: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Tables with their caption, groups of rows, names of columns with the first rows."""
-    for first, end in tables(sentences.lines):
+    for first, end, head, groups in sentences.tables:
         if not (whole := unit(first, end - 1))[1]:
             continue
         if whole[0] and not sentences.lines[first].spaced:
             yield whole[0] - 1, whole[1]
-        if (caption := _caption_above(sentences, whole[0])) < whole[0]:
-            yield caption, whole[1]
         yield whole
-        head = head_of(sentences.lines, first, end)
-        groups = row_groups(sentences.lines, first, end)
         for start, stop in groups:
             yield unit(start, stop - 1)
             yield unit(max(start, stop - 2), stop - 1)
@@ -183,14 +170,6 @@ def _table_units(
         if not groups:
             yield unit(max(first, end - 2), end - 1)
         heads.append(whole)
-
-
-def _caption_above(sentences: Sentences, index: int) -> int:
-    """First sentence of the line above one that names the table there; the index itself where none does."""
-    if index == 0:
-        return 0
-    first = bisect.bisect_left(sentences.at, sentences.at[index - 1])
-    return first if _CAPTION.match(sentences.text, *sentences.spans[first]) else index
 
 
 class _Outline:
@@ -334,39 +313,9 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
         question, first = first, index
 
 
-def _warnings(sentences: Sentences, lists: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """A warning with the step above it that it is part of, or else with the steps below or above it."""
-    starts = dict(lists)
-    ends = {last: first for first, last in lists}
-    for index, span in enumerate(sentences.spans):
-        if not (sentences.begins_line(index) and _WARNING.match(sentences.text, *span)):
-            continue
-        last = index
-        while last + 1 < len(sentences.spans) and sentences.gaps[last] == 0:
-            last += 1
-        above = index - 1
-        while above > 0 and not sentences.begins_line(above):
-            above -= 1
-        if (
-            above >= 0
-            and sentences.lines[sentences.at[above]].kind == "item"
-            and (sentences.lines[sentences.at[index]].indent or sentences.gaps[index - 1] < 2)
-        ):
-            yield above, last
-            continue
-        below = last + 1
-        if below < len(sentences.spans) and sentences.kinds[below] == "lead":
-            below += 1
-        if below in starts:
-            yield index, starts[below]
-        elif index - 1 in ends:
-            yield ends[index - 1], last
-            yield above, last
-
-
 def _mail(sentences: Sentences, unit: _UnitOfLines) -> Iterator[tuple[int, int]]:
     """Signatures, disclaimers; what is quoted, from its last paragraph on, with the first of the reply."""
-    for first, last in (*signatures(sentences.lines), *disclaimers(sentences.lines)):
+    for first, last in (*sentences.signatures, *sentences.disclaimers):
         yield unit(first, last)
     for index in range(1, len(sentences.spans) - 1 if 0 in sentences.levels.values() else 0):
         greets = sentences.text[sentences.spans[index].end - 1] in ",，"

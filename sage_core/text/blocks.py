@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sage_core.text.headings import MAX_HEADING_CHARS, all_headings
-from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, WIDE, WIDEST_WRAP, Line, classify
+from sage_core.text.lines import EXPLICIT, FINISHED, MAX_TITLE_CHARS, WIDE, WIDEST_WRAP, Line, classify
 from sage_core.text.mail import messages
 from sage_core.text.spans import Span
 
@@ -39,9 +39,6 @@ class Block(NamedTuple):
     verbatim: bool
 
 
-_LABEL = re.compile(r"\.\. (?:_[^\n]+:|[\w-]+::[^\n]*[^\s.!?])")  # of RST, above the heading it names
-
-
 def classified(text: str) -> tuple[list[Line], dict[int, int]]:
     """Lines of ``text``, unmarked headings among them, and the level of each heading by its first line.
 
@@ -57,13 +54,12 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
             index += 1
         if index < len(lines) and lines[index].kind not in ("code", "fence", "table"):
             levels[index] = heading.level
-            above = range(index - 1, -1, -1)
-            for label in itertools.takewhile(lambda at: _LABEL.fullmatch(lines[at].text), above):
-                lines[label], levels[label] = lines[label]._replace(kind="heading"), heading.level
         while index < len(lines) and lines[index].start < heading.end:
             if lines[index].kind in ("text", "item", "clause"):
                 lines[index] = lines[index]._replace(kind="heading")
             index += 1
+    if ".. " in text:
+        _mark_labels(lines, levels)
     for number, (first, end, *_) in enumerate(messages(lines)):
         for index in range(first, end):
             lines[index] = lines[index]._replace(kind="heading")
@@ -76,6 +72,16 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
             first -= 1
         levels[first] = 0
     return lines, levels
+
+
+def _mark_labels(lines: list[Line], levels: dict[int, int]) -> None:
+    """A label of reStructuredText, or a directive, right above a heading belongs to it."""
+    for index in range(len(lines) - 2, -1, -1):
+        line, below = lines[index], lines[index + 1]
+        if line.kind == "text" and below.kind in ("heading", "overline") and EXPLICIT.fullmatch(line.text):
+            lines[index] = line._replace(kind="heading")
+            if index + 1 in levels:
+                levels[index] = levels[index + 1]
 
 
 def blocks(text: str, lines: Sequence[Line] | None = None) -> Iterator[Block]:
@@ -180,20 +186,23 @@ def sentence_lines(lines: Sequence[Line], spans: Sequence[Span]) -> list[int]:
 
 
 def sentence_kinds(
-    text: str, spans: Sequence[Span], gaps: Sequence[int], lines: Sequence[Line] | None = None
+    text: str,
+    spans: Sequence[Span],
+    gaps: Sequence[int],
+    lines: Sequence[Line] | None = None,
+    at: Sequence[int] | None = None,
 ) -> list[str]:
     """Kind of every sentence: heading, item, lead (ends with a colon), table, code or text.
 
-    ``gaps`` are those of `line_breaks`, ``lines`` those of `classified`, where the caller has them.
+    ``gaps`` are those of `line_breaks`, ``lines`` those of `classified`, ``at`` is of `sentence_lines`, where
+    the caller has them.
     """
     if not spans:
         return []
     if lines is None:
-        lines = classified(text)[0] if lines_matter(text, spans, gaps) else []
-    if not lines:
-        return ["lead" if text[end - 1] in ":：" else "text" for _, end in spans]
+        lines = classified(text)[0]
     kinds: list[str] = []
-    for index, place in enumerate(sentence_lines(lines, spans)):
+    for index, place in enumerate(at or sentence_lines(lines, spans)):
         span, line = spans[index], lines[place]
         begins = line.start == span.start
         kind = _KINDS.get(line.kind, "text")
@@ -201,15 +210,21 @@ def sentence_kinds(
             kind = "text"
         if kind == "text" and begins and _stands_alone(text, spans, index, gaps):
             kind = "heading"
-        if kind == "text" and text[span.end - 1] in ":：":
+        if kind == "text" and (text[span.end - 1] in ":：" or _announces(lines, place, span.end)):
             kind = "lead"
         kinds.append(kind)
     return kinds
 
 
-def lines_matter(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> bool:
-    """Whether a text of these sentences has more to it than one line of prose."""
-    return any(gaps) or text[spans[0].start] in _FIRST_MARKS
+def _announces(lines: Sequence[Line], place: int, end: int) -> bool:
+    """Whether a line that ends at ``end`` names a table or fence below, or what is indented there."""
+    line, *below = lines[place : place + 2]
+    if end != line.end or not below:
+        return False
+    if below[0].kind in ("table", "fence"):
+        return len(line.text) <= MAX_TITLE_CHARS and not line.text.endswith(FINISHED)
+    heads = not below[0].spaced or EXPLICIT.fullmatch(line.text) is not None
+    return heads and below[0].indent > line.indent
 
 
 _KINDS: dict[str, str] = {
@@ -220,7 +235,6 @@ _KINDS: dict[str, str] = {
     "code": "code",
     "fence": "code",
 }
-_FIRST_MARKS = frozenset("#|`~-*+•=0123456789")
 
 
 def _stands_alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) -> bool:
@@ -234,14 +248,14 @@ def _stands_alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[i
     if len(title) > MAX_TITLE_CHARS or title.endswith(FINISHED) or _ASSIGNMENT.match(title):
         return False
     if not title[0].isalnum() or title[0].islower():
-        return bool(_DIRECTIVE.match(title))
+        return bool(_BRACKETED.match(title))
     below = spans[index + 1]
     stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
     prose = below.end - below.start > MAX_TITLE_CHARS or text.endswith(FINISHED, below.start, below.end)
     return stands_out and prose
 
 
-_DIRECTIVE = re.compile(r"\.\. [\w:+.-]+::|\[[A-Za-z][^\]\n]{0,40}\]\Z|\.[A-Z]")  # reStructuredText; AsciiDoc
+_BRACKETED = re.compile(r"\[[A-Za-z][^\]\n]{0,40}\]\Z|\.[A-Z]")  # AsciiDoc
 _ASSIGNMENT = re.compile(r"[\w.]+\s*[:+*-]?=\s*\S")
 
 

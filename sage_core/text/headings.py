@@ -543,8 +543,8 @@ def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
         return None
     if first.islower() or CONTENTS_ENTRY.search(text):
         return None
-    keyword = _KEYWORD.match(text)
-    if keyword and (first.isupper() or first == "§"):
+    keyword = _KEYWORD.match(text) if first in "PBVACLS§" else None
+    if keyword:
         bare = keyword.group("rest") in ("", ".")
         if not bare and text.endswith(_ENDS):
             return None

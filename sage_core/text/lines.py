@@ -27,6 +27,8 @@ WIDEST_WRAP = 160
 BULLETS = "-*+•‣◦▪●·–—"
 
 ATX = re.compile(r"(#{1,6})(?:\s+|\Z)")
+EXPLICIT = re.compile(r"\.\. (?:_[^\n]+:|[\w:+.-]+::(?:[^\n]*[^\s.!?])?)")
+"""A label or a directive of reStructuredText that is no sentence of its own."""
 FENCE = re.compile(r"(?:`{3,}(?=[^`]*\Z)|~{3,})")
 RULE = re.compile(r"(?:[-=_*~+]\s?){3,}\Z")
 STEP = r"(?:[Ss]tep|[Ss]chritt|[Éé]tape|[Pp]aso) \d{1,2}"  # "Step 3. Close the lid."
@@ -104,15 +106,16 @@ def _raw_lines(text: str) -> Iterator[str]:
 
 def kind_of_line(line: str) -> LineKind:
     """What a line is by its own marks."""
-    if line[0] == "|":
+    mark = line[0]
+    if mark == "|":
         return "table"
-    if FENCE.match(line):
+    if mark in "`~" and FENCE.match(line):
         return "fence"
-    if ATX.match(line):
+    if mark == "#" and ATX.match(line):
         return "heading"
-    if RULE.match(line):
+    if mark in "-=_*~+" and RULE.match(line):
         return "rule"
-    return "item" if ITEM.match(line) else "text"
+    return "item" if ITEM.match(line) and not EXPLICIT.match(line) else "text"
 
 
 def ruler(line: str, marks: frozenset[str] = ADORNMENT_MARKS) -> str:
@@ -218,8 +221,12 @@ def is_code(lines: Sequence[Line]) -> bool:
         return False
     alike = prose = 0
     docstring = ""
+    fenced = False
     for line in lines[:_CODE_SAMPLE]:
         bare = line.text
+        fenced ^= line.kind == "fence"
+        if fenced or line.kind == "fence":
+            continue  # of a text about code
         if docstring:
             docstring = "" if docstring in bare else docstring
             continue

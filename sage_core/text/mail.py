@@ -64,7 +64,7 @@ def messages(lines: Sequence[Line]) -> Iterator[Message]:
     while index < len(lines):
         line = lines[index]
         first = index
-        if _FORWARDED.match(line.text) and index + 1 < len(lines):
+        if line.text[0] in "-bB" and _FORWARDED.match(line.text) and index + 1 < len(lines):
             index += 1
         end, fields = _fields(lines, index)
         if fields:
@@ -81,6 +81,8 @@ def messages(lines: Sequence[Line]) -> Iterator[Message]:
 def _fields(lines: Sequence[Line], first: int) -> tuple[int, dict[str, str]]:
     """Just after the fields that begin at a line, the writer's among them, and the fields; none for one."""
     fields: dict[str, str] = {}
+    if ":" not in lines[first].text[:16]:  # after the longest name
+        return first, fields
     index = first
     while index < min(len(lines), first + _MOST_FIELDS):
         line = lines[index]
@@ -130,9 +132,9 @@ def signatures(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
                 yield index, end - 1
 
 
-def disclaimers(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+def disclaimers(lines: Sequence[Line], signed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """First and last line of every "This e-mail is confidential ...", with the signature right above it."""
-    above = {last: first for first, last in signatures(lines)}
+    above = {last: first for first, last in signed}
     for index, line in enumerate(lines):
         if line.spaced and _DISCLAIMER.match(" ".join(part.text[:200] for part in lines[index : index + 2])):
             end = index + 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from sage_core.text.blocks import Block, blocks, classified, line_breaks, lines_matter, sentence_kinds
+from sage_core.text.blocks import Block, blocks, classified, line_breaks, sentence_kinds
 from sage_core.text.lexicon import MONTHS, WEEKDAYS, word_set
 from sage_core.text.lines import STEP, Line
 from sage_core.text.spans import Span, trim
@@ -131,7 +131,7 @@ def read_sentences(text: str) -> Reading:
     lines, _ = classified(text)
     spans = split_sentences(text, lines)
     gaps = line_breaks(text, spans)
-    kinds = sentence_kinds(text, spans, gaps, lines if spans and lines_matter(text, spans, gaps) else [])
+    kinds = sentence_kinds(text, spans, gaps, lines)
     return Reading(tuple(spans), tuple(gaps), tuple(kinds))
 
 
@@ -155,8 +155,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
             return False  # an ellipsis inside a sentence, or: "Why?" she asked
         if mark in "?!" and text[start].isupper():
             return False  # a title or an interjection: "Huh? is a word"
-    if mark == "．":
-        return not following.isdigit()
+    if mark == "．" or following == ":":  # "... as here. ::", of reStructuredText
+        return not following.isdigit() and following != ":"
     if mark in "?!" and following == "(" and text[match.end() + 1 : match.end() + 5].isdigit():
         return False  # a title with its year: "Viva Maria! (1965)"
     if mark != "." or not marks[1:2].isspace():

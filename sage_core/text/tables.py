@@ -13,6 +13,9 @@ _RULER = re.compile(r"(?:\|?[-=+:| \t]+\|?|\|===)\Z")
 _NUMBER = re.compile(r"[^\w]*\d[\d.,]*[^\w]*\Z")
 _BAR = re.compile(r"\\.|\|", re.DOTALL)
 
+Table = tuple[int, int, int, list[tuple[int, int]]]
+"""First line and end of a table, `head_of` it and its `row_groups`."""
+
 
 def tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
     """Where each table begins and ends (exclusive), in indices of ``lines``."""
@@ -35,6 +38,12 @@ def _in_rulers(lines: Sequence[Line], first: int, index: int) -> bool:
     if ruler.startswith("|==="):
         return not any(lines[i].text == ruler for i in range(index - 1, first, -1))
     return ruler[0] == "="
+
+
+def read_tables(lines: Sequence[Line]) -> list[Table]:
+    """The tables of a text, each read once."""
+    heads = [(first, end, head_of(lines, first, end)) for first, end in tables(lines)]
+    return [(first, end, head, row_groups(lines, head, end)) for first, end, head in heads]
 
 
 def is_ruler(line: str) -> bool:
@@ -68,15 +77,17 @@ def head_of(lines: Sequence[Line], first: int, end: int) -> int:
 _TOTAL = re.compile(r"(?:sub-?|grand )?totals?\b|sums?\b|(?:zwischen)?summe\b|gesamt", re.IGNORECASE)
 
 
-def row_groups(lines: Sequence[Line], first: int, end: int) -> list[tuple[int, int]]:
+def row_groups(lines: Sequence[Line], head: int, end: int) -> list[tuple[int, int]]:
     """Groups of rows that belong together, each from its first line to just after its last; [] where none.
+
+    ``head`` is that of `head_of`.
 
     The rows of a group have the same first cell, or leave it blank below the first row; a total belongs to
     the rows above it. At least half of the groups have two rows or more.
     """
     groups: list[tuple[int, int]] = []
     name = ""
-    for index in range(head_of(lines, first, end), end):
+    for index in range(head, end):
         row = lines[index].text
         if is_ruler(row):
             continue

@@ -277,6 +277,45 @@ def test_a_fence_of_up_to_twice_the_limit_is_whole_where_no_limit_is_set() -> No
     assert sum("abc" in c for c in chunks(text, max_tokens=130)) > 1
 
 
+# A line that announces, and what it announces.
+ANNOUNCED = {
+    "a directive whose line ends as a sentence does": (
+        ".. function:: modf(x)",
+        f"\n\n   Return both parts of *x*. {FILLER}",
+    ),
+    "a note on a version": (
+        ".. versionchanged:: 3.4",
+        f"\n   The method was replaced by another one. {FILLER}",
+    ),
+    "a label": (".. _tide-tables:", "\n\nThe tide is high at noon, and low in the evening."),
+    "a term": ("tide-offset", "\n    Minutes that are added to the time of the harbor."),
+    "a caption above a fence": ("Filename: src/tide.py", "\n\n```python\nprint(1)\n```"),
+    "a sentence before two colons": ("The shell says so. ::", "\n\n   $ tide --now\n   high"),
+}
+
+
+@pytest.mark.parametrize("name", ANNOUNCED)
+def test_a_line_that_announces_belongs_to_what_follows(name: str) -> None:
+    line, announced = ANNOUNCED[name]
+    entries = "\n\n".join(f"{line.replace('3.4', f'3.{n}')}{announced}\n\n{FILLER}" for n in range(6))
+    text = f"Tides\n=====\n\n.. module:: tides\n\n{FILLER}\n\n{entries}\n"
+    found = chunks(text, **SMALL)
+    head = line.removesuffix("4")
+    assert not [chunk for chunk in found if chunk.splitlines()[-1].strip().startswith(head)]
+    assert not [chunk for chunk in found if chunk.startswith("::")]
+
+
+def test_a_text_about_code_is_no_code_and_its_literal_blocks_are_whole() -> None:
+    fence = "```python\nclient = Client()\n\nreply = client.send(\n    name=1,\n)\n```"
+    text = f"# Client\n\n{FILLER}\n\nIt sends:\n\n" + "\n\nIt sends:\n\n".join([fence] * 5) + "\n"
+    assert {line.kind for line in classified(text)[0]} >= {"heading", "text", "fence", "code"}
+    assert all(chunk.count("```") % 2 == 0 for chunk in chunks(text))
+    lines = "\n\n".join(f"   >>> tide({hour}, place='pier')\n   {hour}.25 meters" for hour in range(9))
+    text = f"Tides\n=====\n\n.. module:: tides\n\n{FILLER}\n\nTry it::\n\n{lines}\n\n{FILLER}\n"
+    (whole,) = [chunk for chunk in chunks(text) if ">>>" in chunk]
+    assert whole.startswith("Try it::") and whole.count(">>>") == 9 and get_counter().count(whole) > 130
+
+
 def test_padding_of_a_table_is_no_text() -> None:
     rows = "| `no` | Don't restart. |\n| `always` | Always restart the container if it stops. |"
     table = f"| Flag | Description{' ' * 329} |\n| :--- | :{'-' * 340} |\n{rows}"
