@@ -134,8 +134,7 @@ def show_answer(
     details: bool = False,
 ) -> Answer:
     """Answer and show; the ranking comes first with ``details``, and where the LLM fails."""
-    from sage_app.rendering.terminal.answers import answer_view, watch_answer
-    from sage_app.rendering.terminal.rankings import retrieval_view
+    from sage_app.rendering.terminal import answer_view, retrieval_view, watch_answer
 
     out = cli.console()
     retrieval = sage.retrieve(question)

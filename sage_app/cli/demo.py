@@ -101,7 +101,7 @@ def _shown(path: Path) -> Path:
 
 def _show_excerpt(sage: Sage, folder: Path) -> None:
     from sage_app.documents.reader import read_document
-    from sage_app.rendering.terminal.segments import segments_view
+    from sage_app.rendering.terminal import segments_view
     from sage_core.segmentation import Segmenter
 
     text = read_document(folder / EXCERPT_SOURCE).text

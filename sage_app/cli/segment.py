@@ -45,7 +45,7 @@ def segment(
     optional package for txt and md.
     """
     from sage_app.documents.reader import decode, read_document
-    from sage_app.rendering.terminal.segments import segments_view
+    from sage_app.rendering.terminal import segments_view
     from sage_core.errors import InputError
     from sage_core.paths import kind_of
 

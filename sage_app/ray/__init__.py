@@ -143,25 +143,20 @@ class _RayIngest(Ingest):
                 if new := [r.document for r in results if r.document is not None]:
                     open_store()
                     self.store.put(new)
-                for result in results:
-                    self._note(result)
+                for item, skipped, chunks, _ in results:
+                    if skipped is not None:
+                        self._skip(skipped)
+                    elif chunks is not None:
+                        self._wrote(item.source, chunks)
+                    else:
+                        self._count_unchanged(item.source, item.stat)
+                    self._report_progress(item.source)
             if self._fresh and not self.chunks:
                 raise self._nothing_readable(rebuild=rebuild)
             if self._touched or gone or self._unreadable:
                 open_store()
                 self._settle(gone)
         return self._report(began)
-
-    def _note(self, result: _Result) -> None:
-        """Count what became of a file."""
-        item = result.item
-        if result.skipped is not None:
-            self._skip(result.skipped)
-        elif result.chunks is not None:
-            self._wrote(item.source, result.chunks)
-        else:
-            self._count_unchanged(item.source, item.stat)
-        self._report_progress(item.source)
 
     def _results(
         self, items: Sequence[_Item], workers: int | None, identity: StoreIdentity, *, shared: bool
@@ -180,22 +175,13 @@ class _RayIngest(Ingest):
         most = workers or gpus or max(1, int(resources.get("CPU", 1)))
         made = ray.put(cloudpickle.dumps((self.maker, self.store if shared else None, identity)))
         portions = [items[i : i + _FILES_TOGETHER] for i in range(0, len(items), _FILES_TOGETHER)]
-        actor = ray.remote(_Worker).options(
-            num_cpus=1,
-            num_gpus=1 if gpus else 0,
-            max_restarts=_RESTARTS,
-            max_task_retries=_RESTARTS,
-        )
+        retries = {"max_restarts": _RESTARTS, "max_task_retries": _RESTARTS}
+        actor = ray.remote(_Worker).options(num_cpus=1, num_gpus=1 if gpus else 0, **retries)
         pool = ActorPool([actor.remote(made) for _ in range(min(most, len(portions)))])
         try:
             yield from pool.map_unordered(lambda each, portion: each.results.remote(portion), portions)
         except RayError as error:
-            cause: BaseException | None = error
-            while cause is not None and not (
-                isinstance(cause, SageError) and not isinstance(cause, RayError)
-            ):
-                cause = getattr(cause, "cause", None) or cause.__cause__
-            raise cause or SageError(
+            raise SageError(
                 f"workers failed: {_raised(error)}. What they finished is kept: run it again to go on; "
                 "a file that ends its worker has to be left out"
             ) from None
@@ -209,8 +195,7 @@ class _Worker:
 
     def results(self, items: Sequence[_Item]) -> list[_Result]:
         """What becomes of some files."""
-        done: list[_Result] = []
-        waiting: list[tuple[_Item, Document]] = []
+        done, waiting = list[_Result](), list[tuple[_Item, Document]]()
         for item in items:
             try:
                 document = self.maker.read(item.path, item.source, item.digest)
@@ -265,6 +250,6 @@ def _cluster(address: str) -> Iterator[None]:
 
 def _raised(error: Exception) -> str:
     """What a long message of Ray's is about: the error that a worker raised, else its first line."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
-    return next(iter([*raised[-1:], *lines[:1]]), type(error).__name__)[:300]
+    return [lines[0], *raised][-1][:300]

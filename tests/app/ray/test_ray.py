@@ -168,7 +168,7 @@ def test_errors_of_workers(cluster: None, tmp_path: Path) -> None:
         embedder.embed_query = HashEmbedder().embed_query  # type: ignore[method-assign]
         return embedder
 
-    with pytest.raises(StoreError, match="the model's store is away"):
+    with pytest.raises(SageError, match="StoreError: the model's store is away"):
         run(store, docs, embedder=probed(Failing))
     with pytest.raises(SageError, match=r"workers failed: .*a bug.*run it again to go on"):
         run(store, docs, embedder=probed(Broken))

@@ -1,1 +1,0 @@
-"""Results as text for a terminal, with rich. Nothing here computes; it only displays."""
