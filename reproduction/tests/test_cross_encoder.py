@@ -2,12 +2,12 @@
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
 
 import numpy as np
 import pytest
 from sage_eval.retrievers.cross_encoder import CrossEncoderReranker
 
+from reproduction.tests.tiny import tiny_tokenizer
 from sage_core.errors import InputError, ModelError
 
 pytestmark = pytest.mark.slow
@@ -28,18 +28,9 @@ TEXTS = [
 def save_model(folder, labels=1, dtype=None):
     """A tiny cross-encoder with random weights, as a folder."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertForSequenceClassification
 
-    source = resources.files("sage_core.text").joinpath("tokenizer.json")
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_tokenizer(source),
-        unk_token="[UNK]",
-        sep_token="[SEP]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        mask_token="[MASK]",
-        model_max_length=128,
-    )
+    tokenizer = tiny_tokenizer(mask_token="[MASK]")
     torch.manual_seed(7)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -54,15 +45,6 @@ def save_model(folder, labels=1, dtype=None):
     BertForSequenceClassification(config).to(dtype or torch.float32).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def _tokenizer(source):
-    from tokenizers import Tokenizer, processors
-
-    tokenizer = Tokenizer.from_str(source.read_text(encoding="utf-8"))
-    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
-    return tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 import pytest
 from sage_eval.local_readers import LocalReader
 from sage_eval.methods import make_method
@@ -11,6 +9,7 @@ from sage_eval.options import chosen_option
 from sage_eval.readers import PAPER_COIN, PaperCritic
 from sage_eval.records import EvalDocument, EvalQuestion, Evidence
 
+from reproduction.tests.tiny import tiny_tokenizer
 from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
 from sage_app.models import OpenAIChat
 from sage_core.errors import InputError, ModelError
@@ -27,26 +26,12 @@ OPTIONS = ["Maren Tolk", "a seal", "nobody"]
 
 
 def save_model(folder, kind):
-    from tokenizers import Tokenizer, processors
-
-    source = resources.files("sage_core.text").joinpath("tokenizer.json").read_text(encoding="utf-8")
-    backend = Tokenizer.from_str(source)
-    cls, sep = backend.token_to_id("[CLS]"), backend.token_to_id("[SEP]")
-    backend.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        eos_token="[SEP]",
-        model_max_length=128,
-    )
+    tokenizer = tiny_tokenizer(eos_token="[SEP]")
     torch.manual_seed(5)
     if kind == "t5":
         config = transformers.T5Config(
             vocab_size=len(tokenizer), d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4,
-            pad_token_id=0, decoder_start_token_id=0, eos_token_id=sep,
+            pad_token_id=0, decoder_start_token_id=0, eos_token_id=tokenizer.eos_token_id,
         )  # fmt: skip
         net = transformers.T5ForConditionalGeneration(config)
     else:

@@ -1,20 +1,16 @@
 """Small deterministic stand-ins: a boundary model, embeddings, a reranker, chat models, texts of our own."""
 
-import hashlib
-import re
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
-from tests.fakes.models import WordReranker
+from tests.fakes.models import HashEmbedder, WordReranker
 
 TEXT = (
     "Dr. Ibarra keeps bees on the roof. The hives face south, and p.m. visits are calm. "
@@ -27,23 +23,17 @@ TEXT = (
 
 
 class WordEmbeddings(Embeddings):
-    """Bag of hashed words, unit length: texts that share words are near each other."""
+    """The vectors of `HashEmbedder`; counts the questions."""
 
-    size = 64
     questions = 0
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self._vector(text) for text in texts]
+        found: list[list[float]] = HashEmbedder().embed_documents(texts).astype(float).tolist()
+        return found
 
     def embed_query(self, text: str) -> list[float]:
         self.questions += 1
-        return self._vector(text)
-
-    def _vector(self, text: str) -> list[float]:
-        vector = np.full(self.size, 1e-3)
-        for word in re.findall(r"\w+", text.lower()):
-            vector[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1
-        return [float(x) for x in vector / np.linalg.norm(vector)]
+        return self.embed_documents([text])[0]
 
 
 class AsyncWordReranker(WordReranker):
@@ -75,13 +65,7 @@ class ScriptedChat(BaseChatModel):
     replies: list[Any]
     seen: list[list[BaseMessage]] = Field(default_factory=list)
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.seen.append(messages)
         reply = self.replies[len(self.seen) - 1]
         if isinstance(reply, BaseException):

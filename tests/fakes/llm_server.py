@@ -13,62 +13,59 @@ the replies of ``embed_first`` in order, if any, and then get vectors, in revers
 `BadServer` answers with raw bytes in its own time: nothing, or drips.
 """
 
-import asyncio
 import contextlib
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
-S = TypeVar("S", bound="LoopServer")
+S = TypeVar("S", bound="Serving")
 
 
-class LoopServer:
-    """Serves connections while the ``with`` block runs; `base_url` is known within it."""
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a reply in two pieces waits for the client's acknowledgment
+    served: "Serving"
+
+    def do_POST(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            self.served.answer(self)
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+class Serving(ThreadingHTTPServer):
+    """Serves from threads of its own while the ``with`` block runs."""
+
+    daemon_threads, block_on_close, request_queue_size = True, False, 512
 
     def __init__(self) -> None:
-        self.base_url = ""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name=type(self).__name__)
+        super().__init__(("127.0.0.1", 0), type("Handler", (_Handler,), {"served": self}))
+        self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.stopped = threading.Event()
+        self.lock = threading.Lock()
 
     def __enter__(self: S) -> S:
-        self._thread.start()
-        assert self._ready.wait(10), "the server did not start"
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Talk to one client."""
+    def handle_error(self, *_: object) -> None:
+        """A client that went away is no error of the server's."""
+
+    def answer(self, client: BaseHTTPRequestHandler) -> None:
+        """Answer one request, whose body has not been read."""
         raise NotImplementedError
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._stop = asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(self._connection(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, backlog=512)
-        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass
@@ -119,14 +116,15 @@ Scripted = str | Mapping[str, Any] | Reply
 Script = Sequence[Scripted] | Callable[[Request], Scripted]
 Embed = Callable[[str], Sequence[float]]
 
+OK = b"HTTP/1.1 200 OK\r\n"
 
-class LLMServer(LoopServer):
-    """Serves ``script`` from a thread of its own while the ``with`` block runs.
+
+class LLMServer(Serving):
+    """Serves ``script`` while the ``with`` block runs.
 
     Args:
         script: The replies; see the module.
         latency: Seconds every reply takes.
-        hold: No reply before so many requests are in flight at the same time.
         embed: From a text to its vector.
         embed_first: Replies to the first requests for embeddings, in the place of vectors.
     """
@@ -136,7 +134,6 @@ class LLMServer(LoopServer):
         script: Script,
         *,
         latency: float = 0.0,
-        hold: int = 0,
         embed: Embed | None = None,
         embed_first: Sequence[Reply] = (),
     ) -> None:
@@ -148,8 +145,6 @@ class LLMServer(LoopServer):
         self.requests: list[Request] = []
         self.in_flight = 0
         self.max_in_flight = 0
-        self._hold = hold
-        self._held = asyncio.Event()
 
     @property
     def critic_requests(self) -> list[Request]:
@@ -159,41 +154,25 @@ class LLMServer(LoopServer):
     def answer_requests(self) -> list[Request]:
         return [r for r in self.requests if not r.is_critic]
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests of one kept-alive connection, one after the other."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while await self._exchange(reader, writer):
-                pass
-        writer.close()
-
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {
-            k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)
-        }
-        raw = await reader.readexactly(int(headers.get("content-length", "0")))
-        request = Request(len(self.requests), head[0].split(" ")[1], headers, json.loads(raw or b"{}"))
-        self.requests.append(request)
-        self.in_flight += 1
-        self.max_in_flight = max(self.max_in_flight, self.in_flight)
-        try:
-            reply = await self._work(request)
-        finally:
+    def answer(self, client: BaseHTTPRequestHandler) -> None:
+        """The next reply."""
+        raw = client.rfile.read(int(client.headers.get("content-length", "0")))
+        headers = {name.lower(): value for name, value in client.headers.items()}
+        with self.lock:
+            request = Request(len(self.requests), client.path, headers, json.loads(raw or b"{}"))
+            self.requests.append(request)
+            self.in_flight += 1
+            self.max_in_flight = max(self.max_in_flight, self.in_flight)
+            reply = self._next(request)
+        self.stopped.wait(self._latency + reply.delay)
+        with self.lock:
             self.in_flight -= 1
-        if reply.drop:
-            return False
-        if request.streamed and reply.status == 200 and reply.raw is None:
-            return await self._send_stream(writer, reply)
-        return await self._send(writer, reply)
-
-    async def _work(self, request: Request) -> Reply:
-        """Wait for the others, take the time, make the reply."""
-        if self.in_flight >= self._hold:
-            self._held.set()
-        await self._held.wait()
-        scripted = self._next(request)
-        await asyncio.sleep(self._latency + scripted.delay)
-        return scripted
+        streamed = request.streamed and reply.status == 200 and reply.raw is None
+        client.close_connection = streamed or reply.drop or reply.half
+        if streamed:
+            self._send_stream(client, reply)
+        elif not reply.drop:
+            self._send(client, reply)
 
     def _next(self, request: Request) -> Reply:
         if self._embed is not None and request.path.endswith("/embeddings"):
@@ -206,24 +185,23 @@ class LLMServer(LoopServer):
             return scripted
         return Reply(scripted if isinstance(scripted, str) else json.dumps(scripted))
 
-    async def _send(self, writer: asyncio.StreamWriter, reply: Reply) -> bool:
+    def _send(self, client: BaseHTTPRequestHandler, reply: Reply) -> None:
         body = reply.raw if reply.raw is not None else json.dumps(_body(reply))
         body = body if isinstance(body, bytes) else body.encode()
+        client.send_response_only(reply.status, "Scripted")
         headers = {"content-type": "application/json", "content-length": str(len(body)), **reply.headers}
-        lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{k}: {v}" for k, v in headers.items())]
-        writer.write(
-            "\r\n".join(lines).encode() + b"\r\n\r\n" + (body[: len(body) // 2] if reply.half else body)
-        )
-        await writer.drain()
-        return not reply.half
+        for name, value in headers.items():
+            client.send_header(name, value)
+        client.end_headers()
+        client.wfile.write(body[: len(body) // 2] if reply.half else body)
 
-    async def _send_stream(self, writer: asyncio.StreamWriter, reply: Reply) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+    def _send_stream(self, client: BaseHTTPRequestHandler, reply: Reply) -> None:
+        if reply.drop:
+            return
+        client.wfile.write(OK + b"content-type: text/event-stream\r\nconnection: close\r\n\r\n")
         events = _events(reply)
         for event in events[: len(events) // 2] if reply.half else events:
-            writer.write(b"data: " + event.encode() + b"\n\n")
-            await writer.drain()
-        return False
+            client.wfile.write(b"data: " + event.encode() + b"\n\n")
 
 
 def _vectors(body: dict[str, Any], embed: Embed) -> Reply:
@@ -278,44 +256,42 @@ def _events(reply: Reply) -> list[str]:
     return [*(json.dumps(c) for c in chunks), "[DONE]"]
 
 
-Behavior = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Write, Wait = Callable[[bytes], object], Callable[[float], bool]
+Behavior = Callable[[Write, Wait], None]
+"""Writes to a client, and waits between; what waits is told if the server is to stop."""
 
-OK = b"HTTP/1.1 200 OK\r\n"
 JSON = OK + b"content-type: application/json\r\n"
 EVENTS = OK + b"content-type: text/event-stream\r\n\r\n"
 
 
-async def headers_and_nothing(writer: asyncio.StreamWriter) -> None:
-    writer.write(JSON + b"content-length: 100\r\n\r\n")
-    await writer.drain()
-    await asyncio.sleep(60)
+def headers_and_nothing(write: Write, wait: Wait) -> None:
+    write(JSON + b"content-length: 100\r\n\r\n")
+    wait(60)
 
 
-async def dripping_body(writer: asyncio.StreamWriter) -> None:
-    writer.write(JSON + b"content-length: 100000\r\n\r\n")
-    await _drip(writer, b" ")
+def dripping_body(write: Write, wait: Wait) -> None:
+    write(JSON + b"content-length: 100000\r\n\r\n")
+    _drip(write, wait, b" ")
 
 
-async def dripping_headers(writer: asyncio.StreamWriter) -> None:
-    writer.write(OK + b"x-long: ")
-    await _drip(writer, b"a")
+def dripping_headers(write: Write, wait: Wait) -> None:
+    write(OK + b"x-long: ")
+    _drip(write, wait, b"a")
 
 
-async def endless_stream(writer: asyncio.StreamWriter) -> None:
-    writer.write(EVENTS)
+def endless_stream(write: Write, wait: Wait) -> None:
+    write(EVENTS)
     event = b'data: {"id":"1","object":"chat.completion.chunk","created":0,"model":"m","choices":'
     event += b'[{"index":0,"delta":{"content":"on and "},"finish_reason":null}]}\n\n'
-    await _drip(writer, event)
+    _drip(write, wait, event)
 
 
-async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
-    while True:
-        writer.write(piece)
-        await writer.drain()
-        await asyncio.sleep(0.05)
+def _drip(write: Write, wait: Wait, piece: bytes) -> None:
+    while not wait(0.05):
+        write(piece)
 
 
-class BadServer(LoopServer):
+class BadServer(Serving):
     """Behaves badly towards every request while the ``with`` block runs.
 
     Args:
@@ -327,9 +303,8 @@ class BadServer(LoopServer):
         self._behavior = behavior
         self.requests = 0
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await reader.readuntil(b"\r\n\r\n")
-            self.requests += 1
-            await self._behavior(writer)
-        writer.close()
+    def answer(self, client: BaseHTTPRequestHandler) -> None:
+        """Nothing good."""
+        self.requests += 1
+        client.close_connection = True
+        self._behavior(client.wfile.write, self.stopped.wait)

@@ -38,13 +38,6 @@ QUESTIONS = [
 SETTINGS: dict[str, Any] = {"candidates": 6, "min_k": 2}
 
 
-class Embeddings(WordEmbeddings):
-    """The vectors that the other doors have."""
-
-    def _vector(self, text: str) -> list[float]:
-        return [float(v) for v in HashEmbedder().embed_query(text)]
-
-
 def chunks() -> list[tuple[str, str, int]]:
     """Document, text and offset of each chunk."""
     made = []
@@ -70,7 +63,7 @@ def langchain(**settings: Any) -> ChainRetriever:
     documents = [
         Document(text, metadata={"source": name, "start_index": start}) for name, text, start in chunks()
     ]
-    store = InMemoryVectorStore.from_documents(documents, Embeddings())
+    store = InMemoryVectorStore.from_documents(documents, WordEmbeddings())
     return ChainRetriever.from_vectorstore(store, **at_door(**settings))
 
 

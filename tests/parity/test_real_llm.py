@@ -1,4 +1,4 @@
-"""A small real LLM behind `transformers serve`, through every door: it ends, tokens are counted, inventions marked."""
+"""A small real LLM behind `transformers serve`: a question ends, tokens are counted, inventions marked."""
 
 import importlib.util
 import socket
@@ -7,23 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from langchain_core.documents import Document
-from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
-from llama_index.core.llms import CustomLLM
-from llama_index.core.llms.callbacks import llm_completion_callback
 
 from sage_app import LLMAnswerer, Sage
 from sage_app.models import OpenAIChat
 from sage_core.feedback import FeedbackResult
-from sage_core.llm.messages import Message
-from sage_langchain import create_sage_chain
-from sage_llamaindex import SageQueryEngine
-from tests.fakes.llamaindex import trace_of
-from tests.parity.asking import Given
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -75,28 +65,6 @@ def _answers(port: int) -> bool:
         return False
 
 
-class RealLLM(CustomLLM):
-    """Of LlamaIndex."""
-
-    served: Any
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(is_chat_model=False, num_output=MOST_TOKENS)
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=self.served.complete([Message("user", prompt)]).text)
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        text = ""
-        for piece in self.served.stream([Message("user", prompt)]):
-            if isinstance(piece, str):
-                text += piece
-                yield CompletionResponse(text=text, delta=piece)
-
-
 def ends_well(text: str, feedback: FeedbackResult) -> None:
     assert text.strip() and feedback.stop_reason in STOPS
     usage = feedback.rounds[0].answer_usage
@@ -114,25 +82,3 @@ async def test_sage(chat: OpenAIChat, tmp_path: Path) -> None:
             assert not answer.feedback.rounds[0].answer_usage.estimated  # type: ignore[union-attr]
             assert any(m.support in ("unsure", "not found") for m in answer.marks())  # type: ignore[union-attr]
     assert len([piece for piece in pieces if isinstance(piece, str)]) > 3
-
-
-async def test_engine(chat: OpenAIChat) -> None:
-    def engine(**settings: Any) -> SageQueryEngine:
-        return SageQueryEngine.from_args(Given(GUIDE), llm=RealLLM(served=chat), **settings)
-
-    for response in (engine().query(UNSAID), await engine().aquery(UNSAID)):
-        ends_well(str(response), trace_of(response))
-    streamed: Any = engine(streaming=True).query(UNSAID)
-    assert "".join(streamed.response_gen).strip()
-
-
-async def test_chain(chat: OpenAIChat) -> None:
-    roles = {"human": "user", "ai": "assistant", "system": "system"}
-
-    def llm(prompt: Any) -> str:
-        return chat.complete([Message(roles[m.type], m.content) for m in prompt]).text
-
-    chain = create_sage_chain(llm, lambda _: [Document(text) for text in GUIDE])
-    for found in (chain.invoke(UNSAID), await chain.ainvoke(UNSAID)):
-        ends_well(found["answer"], FeedbackResult.from_dict(found["sage"]))
-    assert "".join(piece["answer"] for piece in chain.stream(UNSAID) if "answer" in piece).strip()

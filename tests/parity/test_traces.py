@@ -126,7 +126,6 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     chain.retriever.base_compressor.reranker = WordReranker()
     out = asyncio.run(chain.ainvoke("bees in winter")) if awaited else chain.invoke("bees in winter")
     assert out["answer"] == "the answer"
-    assert len(trace.named("retrieve_documents")) == len(trace.named("sage_rerank")) == 1
     (reranked,) = trace.named("sage_rerank")
     assert trace.parent(reranked) == "retrieve_documents"
     assert all("relevance_score" in str(document) for document in read(reranked, "output.value"))
