@@ -24,7 +24,7 @@ SIZE_WEIGHT = 4.0
 """Log-odds for a chunk of e times the usual size, or one e-th of it.
 
 Chosen by retrieval on training and development questions, together with the usual size and with
-``Layout.together``: see `benchmarks/board.py` and, for where the cuts lie, `chunk_sizes.py`."""
+``Layout.together``: see `benchmarks/board.py`."""
 
 _MOST_PASSES = 14
 _MOST_PRICE = 100.0  # far below GLUED: no target parts a heading from its text
