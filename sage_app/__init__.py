@@ -13,10 +13,9 @@ from sage_core._lazy import lazy_names
 if TYPE_CHECKING:
     from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
     from sage_app.models import OpenAIChat
-    from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.results import Answer, Candidate, Retrieval
     from sage_app.pipeline.sage import Sage
-    from sage_app.pipeline.settings import SageSettings
+    from sage_app.pipeline.settings import SageConfig, SageSettings
     from sage_app.store import ChromaStore, FolderStore, Store
 
 __all__ = [
@@ -38,10 +37,9 @@ __all__ = [
 _HOMES = {
     "answers": "Answerer ExtractiveAnswerer LLMAnswerer",
     "models": "OpenAIChat",
-    "pipeline.config": "SageConfig",
     "pipeline.results": "Answer Candidate Retrieval",
     "pipeline.sage": "Sage",
-    "pipeline.settings": "SageSettings",
+    "pipeline.settings": "SageConfig SageSettings",
     "store": "ChromaStore FolderStore Store",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

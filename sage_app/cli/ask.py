@@ -87,8 +87,7 @@ def ask(
     best passages are shown, the sentence that comes closest in bold. If the LLM fails, they are shown
     all the same, and the exit code is 3.
     """
-    from sage_app.pipeline.config import SageConfig
-    from sage_app.pipeline.settings import SageSettings
+    from sage_app.pipeline.settings import SageConfig, SageSettings
     from sage_core.feedback import FeedbackConfig
     from sage_core.selection import SelectionConfig
 

@@ -90,8 +90,8 @@ def ingest(
     With --engine ray, files are read, segmented and embedded on all cores of this machine or of a Ray
     cluster, whose machines must see them under the same paths.
     """
-    from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.progress import ingest_bar
+    from sage_app.pipeline.settings import SageConfig
 
     cli.require_packages(embedder, store=store)
     sage = open_sage(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
-from sage_app.cli.local_server import HOST, listen_locally
+from sage_app.cli.options import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import as_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sage_core.segmentation import Segmenter
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
+HOST = "127.0.0.1"  # of servers for this machine alone
 
 
 def path_argument(value: str | Path) -> Path:
@@ -270,3 +272,22 @@ def print_json(value: object) -> None:
     sys.stdout.write(
         re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
     )
+
+
+def listen_locally(port: int) -> socket.socket:
+    """A socket that listens on the loopback device; 0 for any port that is free.
+
+    Raises:
+        InputError: Where the port cannot be used.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()  # now, for two sockets may be bound to one port until one of them listens
+    except OSError as error:
+        listening.close()
+        raise InputError(
+            f"port {port} of {HOST} cannot be used ({error.strerror}): name another, or 0"
+        ) from None
+    return listening

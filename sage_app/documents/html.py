@@ -119,7 +119,6 @@ _NAMES = word_set(
     tableofcontents toc toolbar tools topbar trace usertools visuallyhidden widget"""
 )
 _LINKED_NAMES = word_set("nav navigation header aside menu meta tabs")
-_MARK_NAMES = word_set("headerlink hashlink skip skiplink jump edit editsection")
 _WORD = re.compile(r"[a-z0-9]+|[A-Z]+[a-z0-9]*")
 _SENTENCE = re.compile(r"\w+\W+\w+\W+\w+[^.!?]*[.!?](?:\s|$)")
 _HIDDEN = re.compile(
@@ -271,7 +270,7 @@ def _is_furniture(element: Any, size: _Size, in_content: bool, guess: bool) -> b
         return True
     names = _names(element)
     if tag == "a":
-        return not names.isdisjoint(_MARK_NAMES)
+        return False
     is_short = size.chars < _FEW_CHARS
     if size.linked > 0.4 * size.chars or (size.controls and is_short):
         return not (names.isdisjoint(_NAMES) and names.isdisjoint(_LINKED_NAMES)) or tag == "form"

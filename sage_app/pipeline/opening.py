@@ -10,10 +10,9 @@ from sage_core.errors import InputError
 
 if TYPE_CHECKING:
     from sage_app.answers import Answerer
-    from sage_app.pipeline.config import SageConfig
     from sage_app.pipeline.ingest import DocumentSegmenter
     from sage_app.pipeline.sage import Sage
-    from sage_app.pipeline.settings import SageSettings
+    from sage_app.pipeline.settings import SageConfig, SageSettings
     from sage_app.store import Store
 
 DEFAULT_MODEL = "gpt-4o-mini"

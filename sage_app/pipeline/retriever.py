@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from sage_app.models import as_vectors
 from sage_app.pipeline.batches import BATCH_WINDOW_SECONDS, MicroBatcher
-from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import PROBE
 from sage_app.pipeline.results import Candidate, NamedBy, Retrieval
+from sage_app.pipeline.settings import SageConfig
 from sage_app.store.chunks import Chunk, Found
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import NamedStore, Store

@@ -11,11 +11,10 @@ from typing import Any
 
 from sage_app.answers import Answerer, ExtractiveAnswerer, StreamingAnswerer, capabilities_of
 from sage_app.models import named_embedder
-from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_app.pipeline.results import Answer, Candidate, Retrieval
 from sage_app.pipeline.retriever import Retriever
-from sage_app.pipeline.settings import SageSettings, load_settings
+from sage_app.pipeline.settings import SageConfig, SageSettings, load_settings
 from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
 from sage_core.embedding import Embedder, MiniLMEmbedder

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
-from sage_app.cli.local_server import HOST, listen_locally
+from sage_app.cli.options import HOST, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, counted, near_match
 from sage_core.errors import InputError, SageError, StoreError

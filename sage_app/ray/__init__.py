@@ -36,6 +36,7 @@ from sage_app.pipeline.ingest import (
 from sage_app.store.chunks import NewDocument
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.protocol import Store
+from sage_core._checks import check_optional_int
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.paths import PathArgument
@@ -104,8 +105,7 @@ def ingest_with_ray(
         SageError: If there is no cluster, or workers die again and again.
         MissingExtraError: If Ray is not installed.
     """
-    if workers is not None and workers < 1:
-        raise InputError(f"workers must be at least 1, not {workers}")
+    check_optional_int("workers", workers, minimum=1)
     try:
         import ray  # noqa: F401
     except ImportError:

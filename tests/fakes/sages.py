@@ -6,8 +6,8 @@ from typing import Any
 
 from sage_app.answers import LLMAnswerer
 from sage_app.models import OpenAIChat
-from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.sage import Sage
+from sage_app.pipeline.settings import SageConfig
 from sage_app.store import ChromaStore
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sage_app.answers import Answerer
-from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.settings import SageConfig
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig

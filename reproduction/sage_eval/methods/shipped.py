@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.results import Candidate
 from sage_app.pipeline.sage import Sage
+from sage_app.pipeline.settings import SageConfig
 from sage_core.embedding.protocol import Embedder
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, name_of

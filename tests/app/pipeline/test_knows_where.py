@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.settings import SageConfig
 from sage_core.errors import InputError, StoreError
 from sage_core.selection import FixedK
 from tests.fakes.sages import small_sage

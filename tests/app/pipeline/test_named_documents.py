@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.results import NamedBy, Retrieval
+from sage_app.pipeline.settings import SageConfig
 from sage_app.rendering.rows import retrieval_rows
 from sage_core.errors import InputError
 from tests.fakes.sages import small_sage

@@ -21,8 +21,8 @@ import httpx
 from starlette.testclient import TestClient
 
 from sage_app import Sage, SageConfig
-from sage_app.cli.local_server import listen_locally
 from sage_app.cli.main import run
+from sage_app.cli.options import listen_locally
 from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
 from sage_core import FeedbackConfig, SelectionConfig

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sage_app import FolderStore, Sage
-from sage_app.cli.local_server import HOST, listen_locally
+from sage_app.cli.options import HOST, listen_locally
 from sage_app.pipeline.settings import SageSettings
 from sage_app.playground import serve
 from tests.fakes.models import HashEmbedder
