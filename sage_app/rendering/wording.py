@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from sage_app.pipeline.results import Answer
 from sage_core._checks import counted
 from sage_core.feedback.types import Verdict, short_grade
+from sage_core.llm.abstentions import abstains
 from sage_core.llm.prompting import shows_passages
 from sage_core.verify import AnswerMark
-from sage_core.verify.claims import abstains
 
 GRADERS = {
     "critic": "the critic",

@@ -32,7 +32,8 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.llm.prompting import is_abstention, phrases_for
+from sage_core.llm.abstentions import abstains
+from sage_core.llm.prompting import phrases_for
 from sage_core.llm.reasoning import without_reasoning
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection
@@ -143,8 +144,8 @@ class FeedbackLoop:
         self._expect("generate")
         text = without_reasoning(text)
         self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
-        abstains = self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer)
-        if abstains or not text.strip():
+        agreed = self.config.no_answer if self.config.policy == "adaptive" else ()
+        if (agreed and abstains(text, agreed)) or not text.strip():
             # The paper has the critic grade it; its instructions settle the grade, so the call is saved.
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)

@@ -68,15 +68,10 @@ SEARCH_TOOL = "Finds the passages of the documents that answer a question."
 """Description of a retriever as a tool, for an agent's model."""
 
 
-def is_abstention(text: str, sentences: Iterable[str] = (NO_ANSWER,)) -> bool:
-    """Whether a reply is one of the agreed sentences and nothing else, whatever its case and quotes.
-
-    `NO_ANSWER` stands for its translations too.
-    """
-    agreed = {_bare(sentence) for sentence in sentences}
-    if _bare(NO_ANSWER) in agreed:
-        agreed |= {_bare(phrases.no_answer) for phrases in PHRASES.values()}
-    return _bare(text) in agreed
+def is_abstention(text: str, sentences: Iterable[str] = ()) -> bool:
+    """Whether a reply is an agreed sentence, or `NO_ANSWER` in a language, whatever its case and quotes."""
+    agreed = (*sentences, *(phrases.no_answer for phrases in PHRASES.values()))
+    return _bare(text) in map(_bare, agreed)
 
 
 def shows_passages(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Check without an LLM: do passages support an answer?"""
 
 from sage_core.feedback.types import AnswerMark
-from sage_core.verify.claims import abstains, split_claims, support
+from sage_core.llm.abstentions import abstains
+from sage_core.verify.claims import split_claims, support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.local_check import LocalCritic, check, local_check, settled, unsure_statements
 from sage_core.verify.marks import correct_citations, mark_answer

@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sage_core.feedback.types import AnswerMark
-from sage_core.llm.prompting import is_abstention, shows_passages
-from sage_core.llm.reasoning import blanked_reasoning
+from sage_core.llm.abstentions import claims_nothing, opened, stated
+from sage_core.llm.prompting import shows_passages
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import language_of, sample
 from sage_core.text.lines import is_delimiter_row
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
-from sage_core.verify.coefficients import chance, log_odds
 
 MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
 CONTRADICTED = 0.1
 """Most probability of a contradicted claim: ``benchmarks/judge.py --veto`` says how often that is wrong."""
-# What opens an answer without claiming anything.
-_SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
-_OPENER = re.compile(
-    r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
-    rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
-    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
-    r"|[*_]{0,2}(?:(?:short|final|direct) )?(?:answer|summary|conclusion)[*_]{0,2}:[*_]{0,2}\s+"
-    r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
-    r",\s*)"
-)
-_NO_CLAIM = re.compile(
-    r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
-    r"(?:great|good|excellent|interesting) question|(?:i am |i['’]m )?happy to help|thank(?:s| you)\b|"
-    r"(?:these|the following)\b.{0,80}:$)"
-)
-# Openings are bounded: "but but but" would take twice as long with each word.
-# That the passages do not say it: nothing that they could support.
-_ABSTAINS = re.compile(
-    r"(?i)(?:(?:unfortunately|however|but|sorry|i['’]m sorry|i am sorry)\b[,.;]?\s+(?:but\s+)?){0,3}(?:"
-    rf"(?:\w+ ){{0,4}}{_SOURCE}\b(?: \w+){{0,4}}? (?:do|does|did)(?:n['’]t| not) (?:\w+ly )?(?:say|mention|"
-    r"state|name|provide|contain|specify|include|give|answer|address|discuss|tell|indicate|have|hold|offer|describe|explain)\b"
-    r"|(?:i am |i['’]m |we are |it is )?(?:unable|not able|impossible|not possible) to "
-    r"(?:answer|determine|find|say|tell|provide)\b"
-    r"|(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t) "
-    r"(?:know|find|answer|determine|say|tell|have (?:any |enough |the )?information)\b"
-    r"|there (?:is|are|was) (?:no|not any|not enough) (?:\w+ ){0,3}"
-    r"(?:information|mention|answers?|details?)\b"
-    r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
-    r"(?:given|provided|found|available|made)\b"
-    rf"|.{{1,80}}? (?:is|are|was|were)(?: not|n['’]t) (?:\w+ )?(?:mentioned|specified|stated|provided"
-    rf"|given|included|described|discussed|covered|found|named) (?:\w+ )?(?:in|by) (?:\w+ ){{0,3}}{_SOURCE}\b"
-    r"|(?:it|this|that) (?:cannot|can['’]t|could not) be (?:determined|answered|found)\b"
-    r"|(?:idk|n/?a|no idea|unknown|not (?:specified|stated|mentioned|given|available|provided|found))\W*\Z)"
-)
 _PAGE = r"(?:,? (?:pp?|pages?)\b\.? ?[\w–-]{1,12})?"
 CITATION = re.compile(
     rf"(?i)\s?(?:\[\[?(\d{{1,3}}(?:\s?[,;]\s?\d{{1,3}})*){_PAGE}\]\]?(?:\([^()\s]{{1,200}}\))?"
@@ -64,9 +34,7 @@ CITATION = re.compile(
     rf"|[\[(](?:see )?[^\[\]()\n]{{1,80}}\.(?:pdf|md|txt|docx?|html?|pptx?|xlsx?|csv){_PAGE}[\])])"
 )
 """A citation as models write it: "[1, 3]", "[Doc 4, p. 7]", "[[1]](guide.pdf)", "(guide.pdf, page 12)"."""
-_SOURCES = re.compile(
-    r"(?im)^[\W_]*(?:sources|references|citations)\b[\W_]*(?:$|:)[^\n]*(?:\n[^\n]+)*(?:\n\n[\W_]*[-*\d\[][^\n]*)*"
-)
+_MEASURE = re.compile(r"(?i)\bhow \w+")  # "How long" asks for a number, and no passage says "long".
 QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
 """A quotation."""
 
@@ -100,8 +68,7 @@ def split_claims(answer: str) -> list[Span]:
     result: list[Span] = []
     if shows_passages(answer):  # It claims nothing.
         return []
-    # What cites, and lists of sources, are blanked: spans stay true.
-    answer = _SOURCES.sub(lambda m: " " * len(m[0]), blanked_reasoning(answer))
+    answer = stated(answer)
     spans = split_sentences(answer)
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
     heads = [i for i in range(len(spans) - 1) if is_delimiter_row(spans[i + 1].of(answer))]
@@ -109,34 +76,54 @@ def split_claims(answer: str) -> list[Span]:
         start = span.start
         marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
         start += marker.end() if marker else 0
-        start = _opened(answer, start, span.end)
+        start = opened(answer, start, span.end)
         text = answer[start : span.end]
         # An answer that is nothing but a fence is one.
-        if kind == "heading" or (kind == "code" and {*kinds} != {"code"}) or i in heads or text.endswith("?"):
+        if kind == "heading" or (kind == "code" and {*kinds} != {"code"}) or i in heads:
             continue
         if not stem_list(CITATION.sub("", text)):
             continue
-        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
+        if claims_nothing(text):
             continue
         result.append(trim(answer, Span(start, span.end)))
     return result
 
 
 def with_question(question: str, answer: str) -> str:
-    """A short answer as a claim: behind its question, without what opens it."""
-    answer = answer.strip()
-    return f"{question.strip().rstrip('?')}: {answer[_opened(answer, 0, len(answer)) :]}"
+    """A short answer as a claim: behind what its question is about, without what opens it."""
+    answer, about = answer.strip(), _MEASURE.sub("", question.strip().rstrip("?"))
+    answer = answer[opened(answer, 0, len(answer)) :]
+    return f"{about}: {answer[:1].lower()}{answer[1:]}"  # Its first letter shows no name.
 
 
-def abstains(answer: str) -> bool:
-    """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
-    answer = blanked_reasoning(answer)
-    start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
-    return bool(is_abstention(answer) or _ABSTAINS.match(answer, start)) and not split_claims(answer)
+# -- how likely it is supported ------------------------------------------------------------------------------
+
+COEFFICIENTS = Path(__file__).with_name("judge.json")
+"""Weights and threshold, made by ``sage-rag train-support``."""
+MOST_LOGIT = 4.0
+"""Bound of the entailment model's logit, so that it alone does not decide. By hand."""
 
 
-def _opened(answer: str, start: int, end: int) -> int:
-    """Where a sentence begins after openings that claim nothing."""
-    while opener := _OPENER.match(answer, start, end):
-        start = opener.end()
-    return start
+@lru_cache(maxsize=1)
+def coefficients() -> dict[str, Any]:
+    """Weights and threshold by name."""
+    loaded: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    return loaded
+
+
+def chance(odds: float) -> float:
+    """The probability of log-odds."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))  # beyond 30 `exp` may overflow
+
+
+def support_odds(counts: Sequence[float], logit: float) -> float:
+    """Log-odds of support, of a claim's counts and of the entailment model's logit within its bound."""
+    *weights, share, intercept = coefficients()["support"]
+    bounded = max(-MOST_LOGIT, min(MOST_LOGIT, logit))
+    return float(np.dot(weights, counts)) + share * bounded + intercept
+
+
+def log_odds(probability: float) -> float:
+    """Log-odds of a probability, cut to 1% and 99%."""
+    p = min(0.99, max(0.01, probability))
+    return math.log(p / (1 - p))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sage_core.text.blocks import points_back
 from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import CLAUSES, COMMON_ENGLISH, DENIAL, NUMBER_WORDS
 from sage_core.text.spans import Span
@@ -40,7 +39,6 @@ _NUMBER_STEMS = frozenset(stem_list(" ".join(NUMBER_WORDS)))
 _DENIED_WORDS = 2  # Content words of a claim that may be denied; of one word alone too little is known.
 # What makes a clause say a thing under a condition, or not at all.
 _LIMITS = re.compile(r"(?i)\b(?:if|unless|until|till|except|but|before|whether|only|when)\b")
-_A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NEAR = 20  # Characters before a number in which it may be said to be a bound.
 _BOUND = re.compile(
     r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
@@ -49,8 +47,6 @@ _BOUND = re.compile(
 )
 _MOST = frozenset({"up to", "at most", "maximum", "under", "below", "less than", "fewer than"})
 _LETTER = re.compile(r"\b[A-Z]\b")
-# "In May it is".
-_REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
 _NEXT_WORD = re.compile(r"(?:[ -]|°)+([^\W\d_]+)")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
 
@@ -196,23 +192,12 @@ def _denial(text: str, material: ParsedPassages) -> Contradiction | None:
                 continue
             if _LIMITS.search(sentence.text) or _denied(clause) == _denied(text):
                 return None
-            found = found or Contradiction(*_shown_denial(text, clause), sentence)
+            found = found or Contradiction(text.strip(" ."), clause.strip(" ."), sentence)
     return found
 
 
 def _denied(text: str) -> bool:
     return len(DENIAL.findall(text)) % 2 > 0
-
-
-def _shown_denial(text: str, clause: str) -> tuple[str, str]:
-    """The word that one side denies, as both have it: "reimbursed", "not reimbursed"."""
-    denied, other = (text, clause) if _denied(text) else (clause, text)
-    behind = denied[DENIAL.search(denied).end() :] if DENIAL.search(denied) else denied  # type: ignore[union-attr]
-    shared = set(stem_list(other))
-    word = next((w for w in _A_WORD.findall(behind) if shared.issuperset(stem_list(w) or [""])), "")
-    same = next((w for w in _A_WORD.findall(other) if stem_list(w) == stem_list(word)), "")
-    shown = (f"not {word}", same) if word else (denied.strip(), other.strip())
-    return shown if denied is text else (shown[1], shown[0])
 
 
 def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozenset[str]]:
@@ -247,8 +232,7 @@ def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) 
     for sentence in material.sentences:
         held = sentence.words & plain
         if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
-            back = points_back(sentence.text, Span(0, len(sentence.text))) or _REFERS.match(sentence.text)
-            held |= (previous.words & plain) if back else frozenset()
+            held |= (previous.words & plain) if sentence.refers else frozenset()
         near.append((len(held) / max(1, len(plain)), sentence))
         previous = sentence
     least = max(_SAME_MATTER, max((share for share, _ in near), default=0.0) - _RIVAL)
@@ -258,33 +242,42 @@ def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) 
 def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
     """Why a claim's numbers may be those of something else, in words; empty if they are not.
 
-    Each stands in a sentence of the evidence. If that sentence has another one of its kind, its clause holds
-    more of the claim's words than the other's.
+    Each stands in a sentence of the evidence. If that sentence has one of its kind which the claim lacks, the
+    claim's words stand with its own.
     """
     own = {w for w in stem_list(text) if not w[0].isdecimal()}
     for number in _numbers(text):
         places = [s for s in evidence if _agrees(number, _numbers(s.text))]
         if not places:
             return f"its number {number.shown} is not in the sentence about it"
-        if not any(s.cells or _apart(number, s.text, own) for s in places):
+        if not any(s.cells or _apart(number, text, s.text, own) for s in places):
             return f"its sentence has another number beside {number.shown}"
     return ""
 
 
-def _apart(number: _Number, sentence: str, own: Set[str]) -> bool:
-    """Whether all that a claim with these words says of a number stands in the number's own clause."""
-    ends = [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]
+def _apart(number: _Number, text: str, sentence: str, own: Set[str]) -> bool:
+    """Whether what a claim with these words says of a number stands with it, not with another of its kind."""
     kind = [n for n in _numbers(sentence) if n.slot[0] == number.slot[0] != "last"]
-    here, others = set[str](), set[str]()
-    for start, end in itertools.pairwise([0, *ends]):
-        there = [n for n in kind if start <= n.value.span.start < end]
-        if _agrees(number, there):
-            here.update(stem_list(sentence[start:end]))
-            if len(there) > 1:
+    rivals = [n.value.span for n in kind if not _agrees(n, _numbers(text))]
+    held = [n.value.span for n in _numbers(sentence) if _agrees(number, [n])]
+    here, others, at = set[str](), set[str](), 0
+    for end in [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]:
+        beside, mine = ([span for span in spans if at <= span.start < end] for spans in (rivals, held))
+        if mine or beside:
+            (here if mine else others).update(stem_list(sentence[at:end]))
+        for rival in beside if mine else ():
+            far = sentence[rival.end : end] if rival.start > mine[0].start else sentence[at : rival.start]
+            # What stands beyond the other number is of that one; so is what stands behind its "to".
+            swapped = _word_before(text, number.value.span) == _word_before(sentence, rival)
+            if not own.isdisjoint(stem_list(far)) or swapped:
                 return False
-        elif there:
-            others.update(stem_list(sentence[start:end]))
+        at = end
     return own & others <= here
+
+
+def _word_before(text: str, span: Span) -> str:
+    last = _LAST_WORD.search(text[max(0, span.start - _NEAR) : span.start])
+    return last[1].lower() if last else text
 
 
 # -- rows of tables ------------------------------------------------------------------------------------------
@@ -293,12 +286,10 @@ def _apart(number: _Number, sentence: str, own: Set[str]) -> bool:
 def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:
     """What the row that a claim names says otherwise; or the row, where it says just what is claimed."""
     own = stem_list(text)
-    words = {
-        *own,
-        *(w for w in text.lower().split() if len(w) > 1),
-        *_LETTER.findall(text[1:]),
-    }  # "Class A" is no article.
+    # "Class A" is no article.
+    words = {*own, *(w for w in text.lower().split() if len(w) > 1), *_LETTER.findall(text[1:])}
     rows = [row for row in material.sentences if row.cells]
+    heads = {id(row): [cell.header for cell in row.cells] for row in rows}
     keys = [_row_name(row, words) for row in rows]
     most = max((len(key) for key in keys if key <= words), default=0)
     named = [row for row, key in zip(rows, keys, strict=True) if most and len(key) == most and key <= words]
@@ -308,7 +299,8 @@ def _in_row(text: str, material: ParsedPassages) -> tuple[Contradiction | None, 
     shared = [len(words.intersection(stem_list(_above(row)))) for row in named]
     named = [row for row, n in zip(named, shared, strict=True) if n == max(shared)]
     told = [
-        (row, *_against_row(text, own, row, [r for r in rows if _heads(r) == _heads(row)])) for row in named
+        (row, *_against_row(text, own, row, [r for r in rows if heads[id(r)] == heads[id(row)]]))
+        for row in named
     ]
     # Else another table has a row of that name, or the claim names two.
     other = told[-1][1] if all(found for _, found, _ in told) else None
@@ -324,10 +316,8 @@ def _key(row: Sentence) -> Cell:
 def _row_name(row: Sentence, own: Set[str]) -> set[str]:
     """The words that name a row; those before a comma where a claim has them alone: "Clay, 10 kg"."""
     text = _key(row).text
-    whole, short = (
-        set(stem_list(text) or (text.lower().split() if len(text) > 1 else [text])),
-        set(stem_list(re.split(r"[,;(]", text)[0])),
-    )
+    whole = set(stem_list(text) or (text.lower().split() if len(text) > 1 else [text]))
+    short = set(stem_list(re.split(r"[,;(]", text)[0]))
     return short if short and not whole <= own else whole
 
 
@@ -344,10 +334,6 @@ def _named_columns(columns: Sequence[Cell], own: Sequence[str]) -> list[Cell]:
         )
 
     return [c for i, c in enumerate(columns) if not outdone(i)]
-
-
-def _heads(row: Sentence) -> tuple[str, ...]:
-    return tuple(cell.header for cell in row.cells)
 
 
 def _against_row(

@@ -1,19 +1,17 @@
 """A judge that needs no LLM: do these passages support an answer?
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
-are in the passages) and of rules (another number, denial, names exchanged), to which a small entailment model
-adds its logit. The coefficients are in ``judge.json``; ``sage-rag train-support`` makes those of support.
+are in the passages) and of the logit of a small entailment model, within the bounds that rules set (another
+number, a denial, names exchanged). ``sage-rag train-support`` makes its coefficients, ``judge.json``.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
@@ -27,18 +25,19 @@ from sage_core.verify.claims import (
     CITATION,
     MAX_CLAIMS,
     QUOTED,
+    chance,
     split_claims,
+    support_odds,
     unread_claim,
     with_question,
 )
-from sage_core.verify.coefficients import chance, log_odds_of
 from sage_core.verify.passages import checked_passages, parse_passages
 from sage_core.verify.scoring import (
-    MOST_LOGIT,
     ROW_REASON,
     SUPPORTED_FROM,
     VERBATIM_REASON,
     ClaimScores,
+    as_written,
     score_claim,
 )
 
@@ -82,25 +81,13 @@ class LocalJudge:
 
     def __init__(self, *, model: bool | None = None) -> None:
         self._use_model = model
-        self._init_runtime_state()
-
-    def _init_runtime_state(self) -> None:
-        self._lock = threading.Lock()
-        # An answer is graded and then shown with its marks: both read the same texts.
-        self._grounded = lru_cache(_RESULT_CACHE_SIZE)(self._ground)
-        self._entailment: Entailment | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self._use_model})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("_lock", "_grounded", "_entailment")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._init_runtime_state()
-
-    def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:
+    # An answer is graded and then shown with its marks: both read the same texts.
+    @lru_cache(maxsize=_RESULT_CACHE_SIZE)  # noqa: B019 - a few judges may live longer
+    def _grounded(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:
         spans = split_claims(answer)
         claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
         return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
@@ -125,10 +112,10 @@ class LocalJudge:
             if counts is None:
                 claims.append(unread_claim(answer, span, "" if readable else material.lower))
                 continue
-            odds = log_odds_of("grounding", counts.values)
+            logit = 0.0
             if logits is not None:
                 logit = counts.logit if counts.logit is not None else logits.pop(0)
-                odds += log_odds_of("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
+            odds = support_odds(counts.values, logit)
             probability = min(counts.most, max(counts.least, chance(odds)))
             word = "supported" if probability >= SUPPORTED_FROM else counts.claim.support
             claims.append(replace(counts.claim, text=span.of(answer), support=word, probability=probability))
@@ -136,10 +123,9 @@ class LocalJudge:
 
     def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
         """The entailment model's logits of claims and their evidence; None without the model."""
-        model = self._loaded_entailment()
-        if model is None:
+        if self._use_model is False:
             return None
-        return [float(logit) for logit in model.logits(pairs)] if pairs else []
+        return [float(logit) for logit in _entailment().logits(pairs)] if pairs else []
 
     def claims(self, question: str, answer: str, passages: Sequence[str]) -> list[AnswerMark]:
         """Each statement of an answer, and whether the passages support it.
@@ -159,28 +145,24 @@ class LocalJudge:
         if len(claims) != 1 or not question.strip() or len(words) >= _SHORT_ANSWER:
             return claims
         (claim,) = claims
-        # One of three words may be a sentence, "The mill was rebuilt by Ann"; so is what repeats the
-        # question.
-        sentence = len(words) == _SHORT_ANSWER - 1 or (len(words) > 1 and {*words} <= {*stem_list(question)})
-        if claim.reason == VERBATIM_REASON or (claim.instead and sentence):
+        if claim.reason == VERBATIM_REASON or claim.instead:
             return claims
         # The passage that holds question and answer, not any that happens to hold the number.
         whole = self._grounded(with_question(question, plain), passages)
         best = max(whole, key=lambda c: (bool(c.instead), c.passage is not None, len(c.text)), default=claim)
-        said = {w for w in words if not w[0].isdecimal()}
-        absent = said - parse_passages(passages).words
+        material = parse_passages(passages)
+        said = {w for w in stem_list(as_written(plain, material)) if not w[0].isdecimal()}
+        absent = said - material.words
         if absent and best.support in ("supported", "unsure") and best.reason != ROW_REASON:
             held = None if best.probability is None else min(best.probability, _OTHER_WORDS)
             best = replace(best, support="not found" if absent == said else "unsure", probability=held)
         reason = f"read with the question: {best.reason}" if best.reason else ""
         return [replace(best, span=claim.span, text=claim.text, reason=reason)]
 
-    def _loaded_entailment(self) -> Entailment | None:
-        """The entailment model; None if no model is wanted."""
-        with self._lock:
-            if self._entailment is None and self._use_model is not False:
-                self._entailment = Entailment()
-            return self._entailment
+
+@lru_cache(maxsize=1)
+def _entailment() -> Entailment:
+    return Entailment()
 
 
 @lru_cache(maxsize=1)

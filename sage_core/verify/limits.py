@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Sequence, Set
 
 from sage_core.text.keywords import stem_list
-from sage_core.text.lexicon import CLAUSES, DATES, DENIAL, NUMBER_WORDS
+from sage_core.text.lexicon import CLAUSES, DATES, DENIAL, EMPTY_WORDS, NUMBER_WORDS, word_set
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
 from sage_core.verify.quantities import missing, quantities
 
 _QUOTED_WORDS = 3  # Fewer stand word for word in many passages by chance. By hand.
 _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
-# Between two words that may as well stand the other way round: "Ann is Ben", "Ann and Ben".
-_EVEN = re.compile(r"\W*(?:,|is|are|was|were|and|or)\W*")
-_FRONTED = re.compile(
-    r"\A\W*((?:In|On|At|By|For|From|During|After|Before|Upon|With|Since)\b[^,.;]{1,80}), (.+)", re.DOTALL
-)
-_SIDES = re.compile(r"\A(.+?) (?:is|are|was|were) (?=the |an? |[A-Z])(.+?)[.,;].*", re.DOTALL)
-_BY = re.compile(r"\bby ((?:[\w’'-]+ ?){1,4})")
+# Words that hold no place between two others: "Ann is the oldest" is "the oldest is Ann".
+_NO_PLACE = word_set("a an the and or is are was were")
+_NUMBER = "#"
+_BEHIND = 4  # Words, a limiter's own among them, that it may limit. By hand.
+_REACH = 8  # Words between which and the next ones an exchange is looked for. By hand.
 # Around a quotation: where a clause begins and where it ends.
 _BEGINS = re.compile(r"(?:\A[^\w]*|[,;:>(–—]\W*|\b(?:and|but|while|whereas)\s+)\Z")
 _ENDS = re.compile(r"[\"”’'*_)]*(?:\W*\Z|[,;:(–—]|[.!?]|\s+(?:and|but|while|whereas)\b)")
@@ -74,10 +72,9 @@ def quoted_whole(text: str, material: ParsedPassages, *, marked: bool = False) -
     claim = exact_words(text)
     if not marked and len(claim.split()) < _QUOTED_WORDS:
         return False
-    row = any(f" {claim} " in f" {exact_words(s.text)} " for s in material.sentences if s.cells)
-    return row or any(
-        _fills(claim, i, passage, material, marked) for i, passage in enumerate(material.passages)
-    )
+    if any(f" {claim} " in f" {exact_words(s.text)} " for s in material.sentences if s.cells):
+        return True
+    return any(_fills(claim, i, own, material, marked) for i, own in enumerate(material.passages))
 
 
 def _fills(claim: str, number: int, passage: str, material: ParsedPassages, marked: bool) -> bool:
@@ -130,15 +127,15 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material
         clauses = [c for c in CLAUSES.split(sentence.text) if not words.isdisjoint(stem_list(c))]
         shared = " ; ".join(clauses)
         for name, pattern in _LIMITERS.items():
-            there = pattern.search(sentence.text if name in _WHOLE else shared) is not None
+            whole = name in _WHOLE and pattern.search(sentence.text)
+            there = whole or any(_limited(shared[m.start() :], words) for m in pattern.finditer(shared))
             limits = name not in _STRONGER and (name not in _WEAKER or sentence in nearest)
             if there and limits and not pattern.search(text):
                 return f"its sentence limits it (“{name}”)"
-    told = [text, _SIDES.sub(r"\2 is \1", text)]  # "The oldest is Ann" is "Ann is the oldest".
-    if any(all(_reordered(t, s.text) for t in told) for s in nearest if not s.cells):
+    if any(_exchanged(text, s.text) for s in nearest if not s.cells):
         return "the same words stand in another order"
-    around = {w for s in nearest for w in _with_those_before(s, material)}
-    if scattered := (words & material.words) - around:
+    held = words & material.words
+    if scattered := min((held - _with_those_before(s, material) for s in nearest), key=len, default=set()):
         return f"its words stand in different sentences (“{min(scattered)}”)"
     said = " ".join(s.text for s in evidence)
     for name, pattern in _LIMITERS.items():
@@ -147,34 +144,57 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material
     return ""
 
 
+def _limited(rest: str, words: Set[str]) -> bool:
+    """Whether a limiter stands close before one of a claim's words: it limits what is behind it."""
+    return not words.isdisjoint(stem_list(" ".join(rest.split(maxsplit=_BEHIND)[:_BEHIND])))
+
+
 def _with_those_before(sentence: Sentence, material: ParsedPassages) -> set[str]:
-    """The words of a sentence, of two before it, which "it" may mean, and of the headings above."""
+    """The words of a sentence, of two before it if it points back ("It is"), and of the headings above."""
     at = material.sentences.index(sentence)
     own = [s for s in material.sentences[:at] if s.passage == sentence.passage]
-    return {w for s in [sentence, *own[-2:], *(s for s in own if s.kind == "heading")] for w in s.words}
+    meant = own[-2:] if sentence.refers else []
+    return {w for s in [sentence, *meant, *(s for s in own if s.kind == "heading")] for w in s.words}
 
 
-def _reordered(text: str, sentence: str) -> bool:
-    """Whether names and nouns around a verb or "than" are exchanged: those that both say once each."""
-    text, sentence = (_FRONTED.sub(r"\2 \1", t) for t in (text, sentence))
-    claim, there = _places(text), _places(sentence)
-    common = [w for w in claim if w in there]
+def _exchanged(text: str, sentence: str) -> bool:
+    """Whether two words change sides around a third: "larger in men than in women", "in women than in men".
+
+    A phrase that stands elsewhere alone, such as "in May" at the end, changes sides with nothing.
+    """
+    claim, there = _tokens(text), _tokens(sentence)
+    here = {word: i for i, word in reversed([*enumerate(claim)])}
+    others: dict[str, list[int]] = {}
+    for i, word in enumerate(there):
+        others.setdefault(word, []).append(i)
+    common = [w for w in dict.fromkeys(claim) if w in others and w not in EMPTY_WORDS and w != _NUMBER]
     # "Ben was hired by Ann" is "Ann hired Ben", and not "Ben hired Ann": who did it stands first.
-    agents = [{w for m in _BY.finditer(t) for w in stem_list(m[1]) if w in common} for t in (text, sentence)]
+    agents = [_agents(t).intersection(common) for t in (claim, there)]
     if bool(agents[0]) != bool(agents[1]):
-        first = min(common, key=there.__getitem__) if agents[0] else common[0]
+        first = min(common, key=lambda w: others[w][0]) if agents[0] else common[0]
         return first not in agents[0] | agents[1]
-    return any(
-        there[a] > there[b] and not _EVEN.fullmatch(text[claim[a][1] : claim[b][0]])
-        for a, b in itertools.pairwise(common)
-    )
+
+    def around(one: str, third: str, other: str) -> bool:
+        behind = bisect_right(others[third], others[one][0])
+        return behind < len(others[third]) and others[third][behind] < others[other][-1]
+
+    for i, a in enumerate(common):
+        for b in common[i + 1 : i + _REACH]:
+            between = [w for w in claim[here[a] + 1 : here[b]] if w in others]
+            if any(around(b, w, a) for w in between) and not any(around(a, w, b) for w in between):
+                return True
+    return False
 
 
-def _places(text: str) -> dict[str, tuple[int, int]]:
-    """The content words that a text says once, stemmed, in order; no numbers and dates."""
-    found = [
-        (stem, m.span()) for m in re.finditer(r"[^\W_][\w’'-]*", text) if m[0].lower() not in DATES
-        for stem in stem_list(m[0]) if not stem[0].isdecimal()
-    ]  # fmt: skip
-    counts = Counter(stem for stem, _ in found)
-    return {stem: span for stem, span in found if counts[stem] == 1}
+def _agents(words: Sequence[str]) -> set[str]:
+    """What stands behind the first "by", up to the next small word: "by his daughter Hannah in May"."""
+    behind = itertools.dropwhile(EMPTY_WORDS.__contains__, itertools.dropwhile("by".__ne__, words))
+    return {*itertools.takewhile(lambda w: w not in EMPTY_WORDS, behind)}
+
+
+def _tokens(text: str) -> list[str]:
+    """The words of a text in order, stemmed but for small ones, with one sign for a number."""
+    for q in reversed(quantities(text)):
+        text = f"{text[: q.span.start]} {_NUMBER} {text[q.span.end :]}"
+    words = re.findall(rf"[^\W_][\w’'-]*|{_NUMBER}", text.lower())
+    return [s for w in words if w not in _NO_PLACE and w not in DATES for s in stem_list(w) or [w]]

@@ -13,7 +13,7 @@ from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfig, Verdict
 from sage_core.llm import Message
 from sage_core.selection.cut import Selection
-from sage_core.verify.claims import abstains, support
+from sage_core.verify.claims import support
 from sage_core.verify.judge import LocalJudge, shared_judge
 from sage_core.verify.marks import FAILED, mark_answer
 from sage_core.verify.passages import Source, checked_passages
@@ -33,7 +33,7 @@ class LocalCritic:
         >>> critic.grade(["Seals live in the harbor."], "Bears eat fish.").score < 5
         True
 
-    - An answer that abstains: 1, and more context.
+    - An answer that claims nothing, such as that the passages do not say it: 1, and more context.
     - One that the passages contradict: 3 at most, and more context.
     - One that `check` accepts: 10.
     - Any other: None, which asks the LLM; with ``alone`` 1 plus 9 times the probability of support.
@@ -53,10 +53,10 @@ class LocalCritic:
         self, passages: Sequence[str], answer: str, sources: Sequence[Source] | None = None
     ) -> Verdict | None:
         """A verdict where the judge is sure, or ``alone``; else None."""
-        if abstains(answer):
+        verdict = check(self._question, passages, answer, judge=self.judge, sources=sources)
+        if all(mark.support == "nothing claimed" for mark in verdict.marks):
             reason = "the answer itself says that more is needed"
             return Verdict(1, 1, source=self.judge.name, reason=reason)
-        verdict = check(self._question, passages, answer, judge=self.judge, sources=sources)
         if verdict.vetoed_by or verdict.accepted:
             return verdict if verdict.vetoed_by else replace(verdict, score=_ACCEPTED)
         if not self.alone:
@@ -124,10 +124,15 @@ def settled(
         marks: From `mark_answer`, where they are known.
     """
     marks = marks or mark_answer(answer, passages, question=question, judge=judge, sources=sources)
+    return _settled(verdict, marks, config.accept_score)
+
+
+def _settled(verdict: Verdict, marks: Sequence[AnswerMark], accept_score: float) -> Verdict:
+    """As `settled`, of an answer that is marked."""
     marks = _decided(marks, verdict.statements)
     denied = next((m for m in marks if m.instead), None)
     if verdict.score is None or denied is None:
-        accepted = (verdict.score or 0) >= config.accept_score and not verdict.vetoed_by
+        accepted = (verdict.score or 0) >= accept_score and not verdict.vetoed_by
         return replace(verdict, marks=marks, accepted=accepted)
     graded = f"graded {verdict.score:g}, but " if verdict.score > VETOED_GRADE else ""
     told = f"{graded}“{denied.text.strip()}”: {denied.reason}"
@@ -208,7 +213,7 @@ def check(
     held, name = support([m for m in marks if m.support != "nothing claimed"]), (judge or shared_judge()).name
     grade = None if held is None else round(1 + 9 * held, 1)
     graded = Verdict(grade, source=name, probability=held, statements=words)
-    verdict = settled(graded, question, answer, passages, marks=marks)
+    verdict = _settled(graded, marks, DEFAULT_FEEDBACK.accept_score)
     said = [m.support for m in verdict.marks if m.support != "nothing claimed"]
     supported = said[:1] == ["supported"] and {*FAILED, "misattributed"}.isdisjoint(said)
     reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")

@@ -50,7 +50,7 @@ class ModelJudge(LocalJudge):
     name = "model"
 
     def __init__(self, score: Scorer, *, max_words: int = 300) -> None:
-        super().__init__()
+        super().__init__(model=False)  # its own model reads
         if not callable(score):
             raise InputError(f"score is a function from pairs to probabilities, not {type(score).__name__}")
         self._score = score
@@ -65,9 +65,6 @@ class ModelJudge(LocalJudge):
         scores = self._scores([(window, claim.text) for claim in claims for window in windows])
         best = [max(scores[i : i + len(windows)]) for i in range(0, len(scores), len(windows))]
         return [_by_model(claim, score) for claim, score in zip(claims, best, strict=True)]
-
-    def _entailed(self, pairs: Sequence[Pair]) -> None:
-        """Nothing: its own model reads."""
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         scores = [float(score) for score in self._score(pairs)]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sage_core.errors import InputError
+from sage_core.text.blocks import points_back
 from sage_core.text.header import with_header
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import is_english
@@ -38,6 +39,7 @@ _EXACT = re.compile(
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = " \t\r\n#=*~^:-"
 _SCALE = re.compile(r"(?i)(?:\bin |[$€£] ?)(thousand|million|billion|bn|m)s?\b")  # Of all numbers of a table.
+_REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
 _QUOTED_OR_MARK = re.compile(r'"[^"]*"|[\t,;]')
 
 
@@ -90,6 +92,11 @@ class Sentence:
     def words(self) -> frozenset[str]:
         """Its content words, stemmed."""
         return frozenset(self.stems)
+
+    @property
+    def refers(self) -> bool:
+        """Whether it speaks of what the sentence before it names: "It is", "In May it is"."""
+        return points_back(self.text, Span(0, len(self.text))) or _REFERS.match(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +205,9 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
                 counted = (
                     SCALES[scale[1].lower().replace("m", "million", len(scale[1]) == 1)] if scale else 1.0
                 )
-                cells = [Cell(name, cell.text, cell.span, counted) for name, cell in own]
-                rows[i] = row_sentence(passage, spans[i], (*above, *cells))
+                cells = (*above, *(Cell(name, cell.text, cell.span, counted) for name, cell in own))
+                told = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
+                rows[i] = Sentence(passage, spans[i], told, "row", tuple(stem_list(told)), cells)
     return rows
 
 
@@ -235,12 +243,6 @@ def _cells(text: str, span: Span) -> list[Cell]:
     edges = itertools.pairwise([-1, *bars, len(row)])
     places = [trim(text, Span(span.start + a + 1, span.start + b)) for a, b in edges]
     return [Cell("", place.of(text).strip('"'), place) for place in places]
-
-
-def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:
-    """A row, or some cells of it, as a sentence."""
-    text = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
-    return Sentence(passage, span, text, "row", tuple(stem_list(text)), cells)
 
 
 def idf_weights(counts: Mapping[str, int], n: int) -> dict[str, float]:

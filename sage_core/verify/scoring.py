@@ -11,16 +11,13 @@ from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import names
 from sage_core.text.spans import Span
-from sage_core.verify.claims import CONTRADICTED, QUOTED
-from sage_core.verify.coefficients import coefficients
+from sage_core.verify.claims import CONTRADICTED, MOST_LOGIT, QUOTED, coefficients
 from sage_core.verify.contradictions import find_contradiction, unanchored
 from sage_core.verify.limits import quoted_whole, unlike
 from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
 from sage_core.verify.quantities import missing, quantities
 
 # Numbers here were chosen by hand; what ``sage-rag train-support`` fits is in ``judge.json``.
-MOST_LOGIT = 4.0
-"""Bound of the entailment model's logit, so that it alone does not decide."""
 # Words of the sentences that a claim is read with, and of one of them; as in training.
 _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 75, 60
 _EVIDENCE_SENTENCES = 4
@@ -34,12 +31,10 @@ _FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
 _REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
 # Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
 _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
-SUPPORTED_FROM: float = coefficients()["thresholds"]["supported_from"]
-"""From training data: of answers of one claim from it on 80% are supported."""
+SUPPORTED_FROM: float = coefficients()["supported_from"]
+"""From training data: of answers of one claim from it on that no rule bounds 85% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
 _HARDLY = 0.25  # Most words of a claim that is not found if its number or name is not. By hand.
-NAMES = ("quantities_missing", "any_quantity_missing", "contradicted", "verbatim")
-"""What rules see, in the order of `support_features`, behind its six counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class ClaimScores:
 
 def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = False) -> ClaimScores | None:
     """A claim by counts and rules, ``quoted`` between quotation marks; None if it is too long or empty."""
-    written = _as_written(text, material)
+    written = as_written(text, material)
     if len(text.split()) > _LONGEST_CLAIM or not (own := stem_list(written)):
         return None
     sentences = find_evidence(own, material)
@@ -75,7 +70,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     )
     other, in_row = find_contradiction(text, material)
     verbatim = quoted_whole(text, material, marked=quoted) and not _false_quotation(text, material)
-    values = support_features(text, own, material, contradicted=other is not None, verbatim=verbatim)
+    values = support_features(text, own, material)
     # The first rule that holds bounds the probability and gives the reason.
     hardly = values[0] == 0 or (values[0] <= _HARDLY and values[3] + values[4] > 0)
     word: Support = "not found" if hardly else "unsure"
@@ -92,18 +87,18 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     elif why := unlike(text, own, near, material) or unanchored(text, near):
         reason, most = f"{reason}; {why}", _UNLIKE
     claim = AnswerMark(span, written, word, None, *place, reason, instead)
-    # What the model cannot change it need not read: 20 ms a claim.
-    unread = most < SUPPORTED_FROM or word == "not found" or not sentences
+    # What the model cannot change it need not read: 10 ms a claim.
+    unread = other is not None or word == "not found" or not sentences
     logit = MOST_LOGIT if verbatim else 0.0 if unread else None
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
 
 
-def _as_written(text: str, material: ParsedPassages) -> str:
+def as_written(text: str, material: ParsedPassages) -> str:
     """A claim, its numbers and dates in the words that the passages have for them."""
     held = [(q, s.text) for s in material.sentences for q in quantities(s.text)]
     for own in reversed(quantities(text)):
         same = next((q.span.of(t) for q, t in held if own.agrees(q) and q.dimension == own.dimension), "")
-        if same and same.lower() not in text.lower():
+        if same and same.lower() != own.span.of(text).lower():
             text = f"{text[: own.span.start]} {same} {text[own.span.end :]}"
     return text
 
@@ -127,17 +122,13 @@ def _densest(words: Sequence[str], own: set[str], longest: int = _LONGEST_EVIDEN
     return " ".join(words[start : start + longest])
 
 
-def support_features(
-    text: str, own: Sequence[str], material: ParsedPassages, *, contradicted: bool, verbatim: bool
-) -> list[float]:
-    """The features of a claim, as the commands that fit their coefficients read them.
+def support_features(text: str, own: Sequence[str], material: ParsedPassages) -> list[float]:
+    """The counts of a claim, as the command that fits their coefficients reads them.
 
     Args:
         text: The claim.
         own: Its content words in order, stemmed; at least one.
         material: The passages.
-        contradicted: Whether a sentence about the same says something else.
-        verbatim: Whether the passages hold it word for word.
     """
     sentences = material.sentences
     words = set(own)
@@ -151,19 +142,14 @@ def support_features(
     named = {name.lower() for name in names(text)}
     share = len(words & material.words) / len(words)
     claimed = quantities(text)
-    absent = missing(claimed, (q for s in sentences for q in quantities(s.text)))
-    absent_share = absent / max(1, len(claimed))
+    absent = missing(claimed, (q for s in sentences for q in quantities(s.text))) / max(1, len(claimed))
     return [
         share,
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
-        absent_share if any(c.isdecimal() for c in text) else 0.0,
+        absent if any(c.isdecimal() for c in text) else 0.0,
         sum(n.removesuffix("s") not in material.lower for n in named) / max(1, len(named)),
         min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
-        absent_share,
-        float(absent > 0),
-        float(contradicted),
-        float(verbatim),
     ]
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sage_train.support import app
+from sage_train.support import PRIOR, app
 from typer.testing import CliRunner
-
-from sage_core.verify.scoring import NAMES
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +42,6 @@ def test_what_people_found_supported_is_told_from_the_rest(tmp_path: Path) -> No
     result = CliRunner().invoke(app, [str(tmp_path)])
     assert result.exit_code == 0, result.output
     fitted = json.loads(result.output)
-    assert len(fitted["grounding"]["weights"]) == 6 + len(NAMES) + 1
-    assert fitted["grounding"]["weights"][0] > 0 > fitted["grounding"]["weights"][4]  # words, names missing
-    assert 0 < fitted["thresholds"]["supported_from"] < 1
+    assert len(fitted["support"]) == len(PRIOR) + 1
+    assert fitted["support"][0] > 0 > fitted["support"][4]  # words, names missing
+    assert 0 < fitted["supported_from"] < 1

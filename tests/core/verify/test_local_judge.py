@@ -299,7 +299,10 @@ def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkey
 def test_a_code_that_does_not_mean_it_is_contradicted(judge):
     (claim,) = judge.claims("", "Error E17 does not mean that the thermocouple is disconnected.", CODES)
     assert claim.instead and claim.probability <= 0.3
-    assert claim.reason == "the passages say “means” (passage 1) where it says “not mean”"
+    assert claim.reason == (
+        "the passages say “Error E17 means that the thermocouple is disconnected” (passage 1) where it says "
+        "“Error E17 does not mean that the thermocouple is disconnected”"
+    )
 
 
 @pytest.mark.parametrize(
