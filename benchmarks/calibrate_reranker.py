@@ -33,7 +33,7 @@ from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import Links, vouch
 from sage_core.ranking.calibration import FILE
 from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
-from sage_core.ranking.neighbors import WEIGHT
+from sage_core.ranking.neighbors import WEIGHT, beside
 
 FEATURES = (*MEANING, *WORDS)
 FITTED = (*SETS, "covidqa")
@@ -118,7 +118,7 @@ def fit(sets: Sequence[Sequence[Example]], weights: Sequence[float] | None = Non
     The ceiling is `CEILING`.
 
     What is fitted is the probability after neighbors have vouched,
-    ``1 - (1 - p) (1 - w p_previous) (1 - w p_next)``, by its likelihood.
+    ``1 - (1 - p) (1 - w p_previous) (1 - w p_next) ...``, by its likelihood.
     """
     x = np.concatenate([e.features for s in sets for e in s])
     x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
@@ -128,29 +128,31 @@ def fit(sets: Sequence[Sequence[Example]], weights: Sequence[float] | None = Non
     weight = np.concatenate(
         [np.full(n, len(y) * w / n) for n, w in zip(sizes, shares / shares.sum(), strict=True)]
     )
-    beside = np.full((2, len(y)), -1)
+    own_at, other_at, counts = [], [], []
     start = 0
     for example in (e for s in sets for e in s):
-        for i, links in enumerate(example.links):
-            for row, other in zip(beside, links, strict=True):
-                row[start + i] = -1 if other is None else start + other
+        for i in range(len(example.links)):
+            for other, share in beside(i, example.links):
+                own_at.append(start + i)
+                other_at.append(start + other)
+                counts.append(WEIGHT * share)
         start += len(example.relevant)
-    there = beside >= 0
+    for_whom, voucher, counted = np.array(own_at, int), np.array(other_at, int), np.array(counts)
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         beta, ceiling = values[:-1], float(sigmoid(values[-1:])[0])
         share = sigmoid(x @ beta)
         own = ceiling * share
-        doubt = [np.where(t, 1 - WEIGHT * own[b], 1.0) for b, t in zip(beside, there, strict=True)]
-        p = np.clip(1 - (1 - own) * doubt[0] * doubt[1], 1e-9, 1 - 1e-9)
+        each = 1 - counted * own[voucher]
+        doubt = np.ones(len(y))
+        np.multiply.at(doubt, for_whom, each)
+        p = np.clip(1 - (1 - own) * doubt, 1e-9, 1 - 1e-9)
         value = (
             -(weight * (y * np.log(p) + (1 - y) * np.log(1 - p))).sum() + RIDGE / 2 * (beta[:-1] ** 2).sum()
         )
         by_p = -weight * (y / p - (1 - y) / (1 - p))
-        by_own = by_p * doubt[0] * doubt[1]
-        for side in (0, 1):
-            part = (by_p * (1 - own) * doubt[1 - side] * WEIGHT)[there[side]]
-            np.add.at(by_own, beside[side][there[side]], part)
+        by_own = by_p * doubt
+        np.add.at(by_own, voucher, (by_p * (1 - own) * doubt)[for_whom] * counted / each)
         gradient = x.T @ (by_own * own * (1 - share))
         gradient[:-1] += RIDGE * beta[:-1]
         return float(value), np.append(gradient, (by_own * own).sum() * (1 - ceiling))

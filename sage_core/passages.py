@@ -14,13 +14,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sage_core.segmentation import Segmenter
+from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS
 from sage_core.text.cache import LRUCache
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Outline, header_of, join_path
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 
-LONGEST_WHOLE = 300
-"""Most tokens of a node that stays whole: cut, those of 1,000 characters gain on contracts, lose on tales."""
 _CACHED = 4_096  # Nodes whose cuts are in memory, some 2 KB each.
 
 # Equal text is chance below so many characters: between neighbors, and between nodes of one document whose
@@ -152,26 +151,31 @@ class PassageCutter:
 
     Args:
         segmenter: What cuts; None for ``Segmenter()``.
-        longest_whole: Most tokens of a node that is left as it is.
+        longest_whole: Most tokens of a node that is left as it is: a passage may be as long.
     """
 
-    def __init__(self, segmenter: Segmenter | None = None, longest_whole: int = LONGEST_WHOLE) -> None:
+    def __init__(self, segmenter: Segmenter | None = None, longest_whole: int = DEFAULT_MAX_TOKENS) -> None:
         self._segmenter = segmenter or Segmenter()
         self._longest = longest_whole
         self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED)
         # Held while cutting: no two threads cut the same node.
         self._cutting = threading.Lock()
 
-    def longer(self, nodes: Sequence[Node]) -> set[int]:
-        """Positions of the nodes that are longer than one passage."""
+    def cuts(self, nodes: Sequence[Node]) -> bool:
+        """Whether some of these nodes are no passages yet."""
+        # Half as long again: whoever cut ours may count fewer tokens. And a table of ours is one piece.
+        long = sorted(self._longer(nodes, 3 * self._longest // 2))
+        return any(len(pieces) > 1 for i in long for pieces in self._pieces_of([nodes[i]]))
+
+    def _longer(self, nodes: Sequence[Node], most: int) -> set[int]:
         # No token is shorter than a character: most short nodes need no counting.
-        long = [i for i, n in enumerate(nodes) if not n.whole and len(n.text) > self._longest]
+        long = [i for i, n in enumerate(nodes) if not n.whole and len(n.text) > most]
         sizes = get_counter("bert").count_many([nodes[i].text for i in long])
-        return {i for i, size in zip(long, sizes, strict=True) if size > self._longest}
+        return {i for i, size in zip(long, sizes, strict=True) if size > most}
 
     def cut(self, nodes: Sequence[Node]) -> list[Passage]:
         """The passages of all nodes, in their order; text that two nodes share is in the first only."""
-        long = sorted(self.longer(nodes))
+        long = sorted(self._longer(nodes, self._longest))
         pieces = dict(zip(long, self._pieces_of([nodes[i] for i in long]), strict=True))
         overlaps = list(_overlaps(nodes))
         repeated: dict[int, int] = {}
@@ -286,13 +290,13 @@ def _frames(nodes: Sequence[Node], overlaps: Sequence[_Overlap]) -> list[tuple[H
     def frame(i: int) -> tuple[Hashable, int]:
         if i not in frames:
             frames[i] = (i, 0)  # for nodes that name each other in a ring
-            node, before = nodes[i], nodes[i].previous
+            node, overlap = nodes[i], shared.get(i)
+            before = node.previous if overlap is None else overlap.first
             if node.place is not None:
                 frames[i] = ((node.place.document,), node.place.start)
             elif before is not None:
                 of, offset = frame(before)
-                start = shared[i].start if i in shared else len(nodes[before].text) + 1
-                frames[i] = (of, offset + start)
+                frames[i] = (of, offset + (overlap.start if overlap else len(nodes[before].text) + 1))
         return frames[i]
 
     return [frame(i) for i in range(len(nodes))]

@@ -280,7 +280,8 @@ class Session(Question[Document]):
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them: passages that touch are one."""
         shown = join([self.candidates[i] for i in selection.indices])
-        sources = [d.metadata.get("source") if NODE_KEY in d.metadata else id(d) for d in shown]
+        cut = any(NODE_KEY in d.metadata for d in shown)
+        sources = [d.metadata.get("source") if cut else id(d) for d in shown]
         return [shown[i] for i in reading_order(sources, [d.metadata.get("start_index") for d in shown])]
 
     # The answer in pieces

@@ -89,7 +89,8 @@ def as_read(nodes: Sequence[NodeWithScore], *, one_a_node: bool) -> list[NodeWit
 
     With ``one_a_node`` the passages of a node are one text: a synthesizer may call its LLM for each node.
     """
-    sources = [n.node.ref_doc_id if NODE_KEY in n.node.metadata else n.node.node_id for n in nodes]
+    cut = any(NODE_KEY in n.node.metadata for n in nodes)
+    sources = [(cut and n.node.ref_doc_id) or n.node.node_id for n in nodes]
     starts = [n.node.start_char_idx if isinstance(n.node, TextNode) else None for n in nodes]
     read: list[NodeWithScore] = []
     for n in (nodes[i] for i in reading_order(sources, starts)):

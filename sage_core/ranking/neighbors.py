@@ -8,7 +8,7 @@ too. That needs nothing but where each candidate stands, so it works over any ve
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sage_core._checks import check_float
@@ -17,7 +17,9 @@ from sage_core.passages import Place
 from sage_core.selection.scales import Scale, check_scale, plain_scores
 
 WEIGHT = 0.3
-"""How much a neighbor's score counts, beside 1 for the chunk's own."""
+"""How much a neighbor's score counts, beside 1 for the chunk's own; each step further counts half of that."""
+STEPS = 3
+"""So far away a neighbor may be."""
 
 # Characters between two chunks that are still neighbors: blank lines, not a paragraph.
 LONGEST_GAP = 16
@@ -106,13 +108,15 @@ def vouch(
 ) -> list[float | None]:
     """Let neighbors vouch for each other; a chunk without neighbors among the candidates keeps its score.
 
-    What is right depends on what a score is; ``w`` is the weight, ``p`` and ``n`` are the neighbors:
+    The chunks before and after it count, and those up to three steps away: what a story tells in one place is
+    asked for in words of another. What is right depends on what a score is; ``w`` is the weight, which halves
+    with each step, ``p`` and ``n`` are the neighbors:
 
     - ``probability``: ``1 - (1-s)(1-w*p)(1-w*n)``, the probability that the chunk is relevant for itself or
       for the sake of a neighbor (a noisy or). Never below ``s``, never above 1.
     - ``logit``: the same on the sigmoids, turned back into a logit, so that a chunk far below 0 is lifted
       by a good neighbor and one far above is left where it is.
-    - ``cosine``: the mean of the three with weights 1, w and w, over those that are there. A sum would favor
+    - ``cosine``: the mean of all with weights 1, w and w, over those that are there. A sum would favor
       chunks in the middle of documents, because cosines have no 0 that means "nothing".
     - ``unbounded``: ``s + w*(p + n)``, of neighbors above 0.
 
@@ -120,7 +124,7 @@ def vouch(
         scores: One per candidate; None and NaN stay what they are and vouch for nobody.
         links: From `link`.
         scale: What the scores are.
-        weight: From 0, no effect, to 1.
+        weight: Of the chunks beside it; from 0, no effect, to 1.
 
     Returns:
         Scores on the same scale. None for None and NaN.
@@ -140,14 +144,22 @@ def vouch(
     if len(links) != len(known):
         raise InputError(f"{len(known)} scores, but links of {len(links)} candidates")
 
-    def beside(links_of: Links) -> list[tuple[float, float]]:
-        near = (None if i is None else known[i] for i in links_of)
-        return [(s, weight) for s in near if s is not None and s != -math.inf]
+    def near(i: int) -> list[tuple[float, float]]:
+        scored = ((known[other], share) for other, share in beside(i, links))
+        return [(s, weight * share) for s, share in scored if s is not None and s != -math.inf]
 
-    return [
-        None if score is None else vouched_score(score, beside(links_of), scale)
-        for score, links_of in zip(known, links, strict=True)
-    ]
+    return [None if score is None else vouched_score(score, near(i), scale) for i, score in enumerate(known)]
+
+
+def beside(i: int, links: Sequence[Links]) -> Iterator[tuple[int, float]]:
+    """The positions of those that vouch for a candidate, with the share of the weight that each has."""
+    for side in range(2):  # before it, after it
+        other = links[i][side]
+        for step in range(STEPS):
+            if other is None:
+                break
+            yield other, 0.5**step
+            other = links[other][side]
 
 
 def vouched_score(score: float, vouchers: Sequence[tuple[float, float]], scale: Scale) -> float:

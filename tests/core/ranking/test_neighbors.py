@@ -57,16 +57,21 @@ CHAIN = [Links(None, 1), Links(0, 2), Links(1, None)]
 
 def test_by_hand():
     assert vouch([0.5, 0.2, 0.0], CHAIN, "probability", weight=0.4) == pytest.approx(
-        [1 - 0.5 * 0.92, 1 - 0.8 * 0.8 * 1.0, 1 - 0.92]
+        [1 - 0.5 * 0.92, 1 - 0.8 * 0.8 * 1.0, 1 - 0.92 * 0.9]
     )
     assert vouch([0.6, 0.3, 0.3], CHAIN, "cosine", weight=0.5) == pytest.approx(
-        [0.75 / 1.5, 0.75 / 2, 0.45 / 1.5]
+        [0.825 / 1.75, 0.75 / 2, 0.6 / 1.75]
     )
-    assert vouch([2.0, -1.0, 4.0], CHAIN, "unbounded", weight=0.5) == pytest.approx([2.0, 2.0, 4.0])
+    assert vouch([2.0, -1.0, 4.0], CHAIN, "unbounded", weight=0.5) == pytest.approx([3.0, 2.0, 4.5])
     logits = vouch([0.0, -3.0, -8.0], CHAIN, "logit", weight=0.4)
     p = [1 / (1 + math.exp(-x)) for x in (0.0, -3.0, -8.0)]
     expected = vouch(p, CHAIN, "probability", weight=0.4)
     assert [1 / (1 + math.exp(-x)) for x in logits] == pytest.approx(expected)
+
+
+def test_three_steps_away_is_the_last_and_each_counts_half_of_the_one_before():
+    row = [Links(i - 1 if i else None, i + 1 if i < 5 else None) for i in range(6)]
+    assert vouch([0.0] * 5 + [1.0], row, "unbounded", weight=0.4) == pytest.approx([0, 0, 0.1, 0.2, 0.4, 1])
 
 
 @given(
@@ -83,8 +88,8 @@ def test_more_evidence_never_lowers_any_score(scores, more, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_what_gives_no_score_vouches_for_nobody(scale):
     for nothing in (None, math.nan):
-        assert vouch([0.5, nothing, 0.25], CHAIN, scale) == [0.5, None, 0.25]
-    assert vouch([0.5, -math.inf, 0.25], CHAIN, scale) == [0.5, -math.inf, 0.25]
+        assert vouch([0.5, nothing], [*CHAIN[:1], Links(0)], scale) == [0.5, None]
+    assert vouch([0.5, -math.inf], [*CHAIN[:1], Links(0)], scale) == [0.5, -math.inf]
     assert vouch([0.5, 0.25, 0.125], [Links()] * 3, scale) == [0.5, 0.25, 0.125]
     assert vouch([0.5, 0.25, 0.125], CHAIN, scale, weight=0) == [0.5, 0.25, 0.125]
     assert vouch([], [], scale) == []

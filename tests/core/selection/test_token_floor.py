@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError
 from sage_core.feedback import Done, FeedbackConfig, FeedbackLoop, Verdict
 from sage_core.selection import FixedK, SelectionConfig, select
-from sage_core.selection.cut import _warn_of_one
 from sage_core.selection.rules import EMPTY_BELOW
 
 SCORES = [0.67, 0.12, 0.03, 0.02, 0.0, 0.0, 0.0]
@@ -140,17 +139,6 @@ def test_named_rules_have_a_ceiling_above_their_floor():
         assert kept.cut == 15, settings
     assert SelectionConfig(rule="gradient").select(smooth, tokens=[500] * 71).cut == 7, "the paper's floor"
     assert SelectionConfig(rule=FixedK(40)).select(smooth, tokens=[66] * 71).cut == 40
-
-
-def test_it_is_said_once_that_one_of_several_is_sent(caplog):
-    _warn_of_one.cache_clear()
-    for _ in range(2):
-        SelectionConfig().select([0.6, 0.5, 0.4], tokens=[900] * 3)
-    [record] = caplog.records
-    assert "2 would take more than 1,600 tokens" in record.getMessage()
-    assert "max_context_tokens" in record.getMessage()
-    SelectionConfig().select([0.6, 0.001], tokens=[300] * 2)
-    assert len(caplog.records) == 1, "what the scores leave out is no limit"
 
 
 @given(
