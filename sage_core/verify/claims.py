@@ -15,11 +15,10 @@ import numpy as np
 from sage_core.feedback.types import AnswerMark
 from sage_core.llm.abstentions import claims_nothing, opened, stated
 from sage_core.llm.prompting import shows_passages
-from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import language_of, sample
 from sage_core.text.lines import is_delimiter_row
-from sage_core.text.sentences import split_sentences
+from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span, trim
 
 MAX_CLAIMS = 300
@@ -69,8 +68,7 @@ def split_claims(answer: str) -> list[Span]:
     if shows_passages(answer):  # It claims nothing.
         return []
     answer = stated(answer)
-    spans = split_sentences(answer)
-    kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
+    spans, _, kinds = read_sentences(answer)
     heads = [i for i in range(len(spans) - 1) if is_delimiter_row(spans[i + 1].of(answer))]
     for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
         start = span.start

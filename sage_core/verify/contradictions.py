@@ -228,13 +228,11 @@ def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
 def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) -> list[Sentence]:
     """The sentences that hold most of a claim's words; "it" is what the sentence before names."""
     near: list[tuple[float, Sentence]] = []
-    previous = None
-    for sentence in material.sentences:
+    for previous, sentence in zip([None, *material.sentences], material.sentences, strict=False):
         held = sentence.words & plain
         if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
             held |= (previous.words & plain) if sentence.refers else frozenset()
         near.append((len(held) / max(1, len(plain)), sentence))
-        previous = sentence
     least = max(_SAME_MATTER, max((share for share, _ in near), default=0.0) - _RIVAL)
     return [sentence for share, sentence in near if share >= least]
 
@@ -362,7 +360,8 @@ def _against_row(
             for c, own in zip(other.cells, row.cells, strict=True)
             if stem_list(c.header) and _agrees(number, _cell_numbers(c))  # not of "#", which counts the rows
         ]
-        if not cells and not elsewhere and _derived(number, [n for c in values for n in _cell_numbers(c)]):
+        there = [_bare(n) for c in values for n in _cell_numbers(c)]
+        if not cells and not elsewhere and _derived(_bare(number), there):
             return None, False
         instead = _fit(number, columns or [c for c in values if c in elsewhere] or values)
         # A bare number may number what no column holds.
@@ -441,9 +440,16 @@ def _fit(number: _Number, cells: Sequence[Cell]) -> Cell | None:
         dimensions |= {""} if number.value.dimension else {n.value.dimension for n in _numbers(cells[0].text)}
     for cell in cells:
         there = _cell_numbers(cell)
-        if there and not _agrees(number, there) and any(n.value.dimension in dimensions for n in there):
+        same = _agrees(number, there) or (cell.scale == 1 and _agrees(_bare(number), [*map(_bare, there)]))
+        if not same and any(n.value.dimension in dimensions for n in there):
             return cell
     return None
+
+
+def _bare(number: _Number) -> _Number:
+    """The numeral alone: what a table counts in, such as millions or per cent, may stand elsewhere."""
+    plain = quantities(re.sub(r"[^\d.,]", "", number.shown))
+    return replace(number, value=plain[0], slot=("", "")) if plain else number
 
 
 def _runs(words: Sequence[str], own: Sequence[str]) -> bool:

@@ -47,7 +47,7 @@ _LIMITERS = {
     ),
     "before": re.compile(rf"(?i)\b(?:before|prior to) {_AMOUNT}"),
     "after": re.compile(rf"(?i)\b(?:after|since|following) {_AMOUNT}"),
-    "supposed": re.compile(r"(?i)\b(?:alleg|suppos|reject|den(?:y|ied)|doubt|wrong)\w*"),
+    "supposed": re.compile(r"(?i)\b(?:alleg|suppos|reject|den(?:y|ied)|doubt|wrong)\w*|\?\W*\Z"),
     "some": re.compile(
         r"\b(?i:(?:some|most)(?! \d)|mostly|partly|usually|often|generally|typically|sometimes|might|could"
         r"|likely|possibly|perhaps)\b|\bmay\b"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sage_core._checks import check_text
 from sage_core.errors import InputError
 from sage_core.feedback.types import AnswerMark
-from sage_core.text.spans import Span, trim
+from sage_core.text.spans import Span
 from sage_core.verify.claims import CITATION
 from sage_core.verify.contradictions import headings_above
 from sage_core.verify.judge import LocalJudge, shared_judge
@@ -75,12 +75,8 @@ def mark_answer(
                 AnswerMark(Span(at, claim.span.start), answer[at : claim.span.start], "nothing claimed")
             )
         text = claim.span.of(answer)
-        cited = tuple(
-            int(n)
-            for m in CITATION.finditer(text)
-            for n in re.findall(r"\d+", m[m.lastindex or 0])
-            if m.lastindex
-        )
+        numbered = (m[m.lastindex] for m in CITATION.finditer(text) if m.lastindex)
+        cited = tuple(int(n) for numbers in numbered for n in re.findall(r"\d+", numbers))
         mark = _by_cited(replace(claim, cited=cited), own, question, passages)
         marks.append(_placed(mark, passages))
         at = claim.span.end
@@ -97,9 +93,8 @@ def _claims(judge: LocalJudge, question: str, answer: str, passages: Sequence[st
         raise
     except Exception as error:  # whatever it is
         _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
-        whole = trim(answer, Span(0, len(answer)))
         reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
-        return [AnswerMark(whole, whole.of(answer), reason=reason)] if whole.end > whole.start else []
+        return [AnswerMark(Span(0, len(answer)), answer, reason=reason)] if answer.strip() else []
 
 
 def _by_cited(mark: AnswerMark, judge: LocalJudge, question: str, passages: Sequence[str]) -> AnswerMark:

@@ -345,3 +345,47 @@ def test_short_abstentions_claim_nothing(answer: str) -> None:
 def test_an_answer_that_is_a_fence_is_judged() -> None:
     answer = "```\nThe ferry leaves at ten on weekdays.\n```"
     assert check("When?", ["The ferry leaves at nine on weekdays."], answer).marks[0].instead == "nine"
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "answer", "supported"),
+    [
+        (
+            "How long does it take?",
+            "The ferry leaves at seven and takes 40 minutes.",
+            "It takes forty minutes.",
+            True,
+        ),
+        ("How high is it?", "The tower is 40 m high.", "40 meters.", True),
+        (
+            "When did the works end?",
+            "The works began on 2 May and ended on 9 June.",
+            "The works ended on 2 May.",
+            False,
+        ),
+        ("Who hired whom?", "Ann Lee hired Ben Fox in May.", "Ben Fox hired Ann Lee in May.", False),
+        ("Who was hired?", "In May Ann Lee hired Ben Fox.", "Ann Lee hired Ben Fox in May.", True),
+        ("What is there?", "Is there a bus to the harbor?", "There is a bus to the harbor.", False),
+        (
+            "Who keeps the mill?",
+            "Ann Lee keeps the mill. Ben Fox is a smith.",
+            "Ben Fox keeps the mill.",
+            False,
+        ),
+    ],
+)
+def test_the_same_words_are_the_same_claim_only_in_their_places(
+    question: str, passage: str, answer: str, supported: bool
+) -> None:
+    assert check(question, [passage], answer).accepted is supported
+
+
+def test_what_a_table_counts_in_may_stand_elsewhere_than_in_its_cell() -> None:
+    table = "| | 2019 | 2018 |\n|---|---|---|\n| Licenses | 136.2 | 120.6 |\n| Rate | 2.9 | 3.8 |\n\nLicenses as follows."
+    for answer in (
+        "Licenses were $136.2 million in 2019.",
+        "The rate was 3.8% in 2018.",
+        "Licenses rose by $15.6 million from 2018 to 2019.",
+    ):
+        assert not any(mark.instead for mark in check("", [table], answer).marks), answer
+    assert check("", [table], "The rate was 2.9% in 2018.").marks[0].instead == "3.8"
