@@ -202,23 +202,6 @@ def test_candidates_open_without_scripts(browser: Browser, pages: dict[str, Path
         assert full.is_visible() and "Passage 13 about" in (full.text_content() or "")
 
 
-def test_scripts_make_no_difference(browser: Browser, pages: dict[str, Path]):
-    shots = []
-    for scripts in (True, False):
-        with opened(browser, pages["usual"], Seen(), width=PHONE, scripts=scripts) as page:
-            shots.append(page.screenshot(full_page=True))
-    assert shots[0] == shots[1]
-
-
-def test_candidates_open_from_the_keyboard(browser: Browser, pages: dict[str, Path]):
-    with opened(browser, pages["usual"], Seen(), width=DESKTOP) as page:
-        page.locator(".fold>summary").last.focus()
-        page.keyboard.press("Enter")
-        page.locator(".rows summary").first.focus()
-        page.keyboard.press("Enter")
-        assert page.locator(".rows .full").first.is_visible()
-
-
 def test_one_curve_is_seen_at_every_width_and_has_a_name(browser: Browser, pages: dict[str, Path]):
     for width in (PHONE, 640, 641, DESKTOP):
         with opened(browser, pages["usual"], Seen(), width=width) as page:

@@ -185,7 +185,6 @@ class Script(NamedTuple):
 
 SCRIPTS = {
     "more, then accepted": Script(["short", "long"], [grade(4, 1), grade(9)], "accepted", "long", 2),
-    "nothing left between": Script(["a", "b"], [grade(5, -1), grade(6, 1)], "unchanged", "b", 2),
     "the first was best": Script(["good", "b", "c"], [grade(7, 1), grade(3, 1), grade(2)], "max_rounds", "good", 3),
     "the critic fails": Script(["kept"], [BUSY], "critic_failed", "kept", 1),
     "the second answer fails": Script(["early", BUSY], [grade(4, 1)], "answer_failed", "early", 2),
@@ -193,7 +192,6 @@ SCRIPTS = {
         ["No idea.", "then"], [grade(9)], "accepted", "then", 2, {"no_answer": ("No idea.",)}
     ),
     "five calls": Script(["a", "b"], [grade(2, 1), grade(3, 1)], "budget", "b", 2, {"max_calls": 5}),
-    "few tokens": Script(["one"], [grade(5, 1)], "budget", "one", 1, {"max_llm_tokens": 10}),
     "the paper's moves": Script(
         ["a", "b", "c"], [grade(4, 1), grade(5, -1), grade(6)], "max_rounds", "c", 3, {"policy": "paper"}
     ),

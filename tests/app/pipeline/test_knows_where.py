@@ -89,16 +89,6 @@ def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:
         SageConfig(context="yes")  # type: ignore[arg-type]
 
 
-def test_the_word_index_adds_half_as_many_candidates(tmp_path: Path) -> None:
-    pumps = {f"{i:03}.txt": f"The pump of the ferry, number {i}.\n" for i in range(150)}
-    folder = fill(tmp_path / "docs", {**pumps, "seal.txt": "Seal QX-77 fits.\n"})
-    with small_sage(tmp_path / "store", reranker=Reads(), candidates=4) as sage:
-        sage.ingest(folder)
-        found = sage.retrieve("the pump of the ferry number with seal QX-77")
-    assert 4 < len(found.candidates) <= 6
-    assert any(c.chunk.text == "Seal QX-77 fits." for c in found.candidates)
-
-
 def test_the_floor_counts_what_the_prompt_holds(tmp_path: Path, docs: Path) -> None:
     floor = 35
     settings = {"rule": FixedK(1), "min_context_tokens": floor}

@@ -221,8 +221,6 @@ def test_a_setting_that_does_nothing_is_told() -> None:
 def test_texts_are_strings() -> None:
     with pytest.raises(InputError, match="bytes"):
         Segmenter(HashModel()).segment(b"One. Two.")
-    with pytest.raises(InputError, match="blank_line"):
-        Layout(blank_line=float("nan"))
 
 
 def test_a_splitter_may_give_the_sentences_themselves() -> None:

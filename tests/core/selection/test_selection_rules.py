@@ -23,10 +23,6 @@ def test_on_the_papers_lists(rule, on_8, on_9):
     assert keep(FIGURE_9, rule) == on_9
 
 
-def test_a_flat_list_is_kept_whole():
-    assert keep([2.0] * 9, RelativeToTop()) == 9
-
-
 def test_earliest_is_the_smallest_cut_and_its_reason():
     rule = Earliest((FixedK(6), RelativeToTop(0.5), Threshold(0.1)))
     chosen = select(FIGURE_8, scale="unbounded", rule=rule, min_k=1)

@@ -55,10 +55,6 @@ def test_who_names_a_number_of_chunks_gets_it():
     assert select(SCORES, tokens=[10] * 7, max_k=2).cut == 2
 
 
-def test_without_tokens_it_is_seven():
-    assert select([0.9] + [0.01] * 11).cut == 7
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 400)), min_size=1, max_size=20), st.integers(0, 900)
 )
