@@ -32,6 +32,7 @@ from tests.parity.asking import Given
 QUESTION = "How long does the ferry take?"
 TEXTS = ["Seals live in the harbor.", "The ferry leaves at seven and takes 40 minutes to the island."]
 WRONG, RIGHT = "The ferry takes 55 minutes.", "The ferry takes 40 minutes to the island."
+SHORT = "55 minutes."  # contradicted if the question is read with it, else unsure
 THINKING = f"<think>Is it 55 minutes?</think>\n\n{RIGHT}"
 MADE_UP = "The ferry takes 40 minutes to the island. Tickets cost nine crowns."
 
@@ -113,7 +114,7 @@ def of_agent(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
     asked: Any = {"messages": [HumanMessage(QUESTION), *searched]}
     last = (asyncio.run(agent.ainvoke(asked)) if awaited else agent.invoke(asked))["messages"][-1]
     text = last.text.removesuffix(" [not in the passages]")
-    assert (text != last.text) is (answer == WRONG)
+    assert (text != last.text) is (answer in (WRONG, SHORT))
     return text, last.additional_kwargs["sage_grounding"]["verdict"]
 
 
@@ -131,7 +132,7 @@ AWAITED = pytest.mark.parametrize("awaited", [False, True], ids=["at once", "awa
 
 @DOORS
 @AWAITED
-@pytest.mark.parametrize("answer", [WRONG, RIGHT])
+@pytest.mark.parametrize("answer", [WRONG, RIGHT, SHORT])
 def test_every_door_hands_the_answer_on_with_the_verdict_of_the_core(
     door: Any, awaited: bool, answer: str
 ) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sage_app.answers import Capabilities, ExtractiveAnswerer
 from sage_app.pipeline.sage import Sage
-from sage_core.errors import StoreError
+from sage_core.errors import InputError, StoreError
 from sage_core.feedback import Verdict
 from sage_core.llm import Completion
 from sage_core.llm.prompting import shows_passages
@@ -149,6 +149,15 @@ def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
             raise AssertionError("loaded")
 
     with make(store, embedder=Unloadable("other")) as sage, pytest.raises(StoreError):
+        sage.retrieve("eggs?")
+
+
+def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
+    class Short(WordReranker):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            return super().score(query, texts)[1:]
+
+    with make(store, reranker=Short()) as sage, pytest.raises(InputError, match=r"11.*12"):
         sage.retrieve("eggs?")
 
 
