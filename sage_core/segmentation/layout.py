@@ -109,7 +109,7 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     """
     text, spans, gaps, kinds, *_ = sentences
     laid_out = any(gaps) or text[spans[0].start] == "#"
-    wrapped = laid_out and _hard_wrapped(text, gaps)
+    wrapped = laid_out and hard_wrapped(text, gaps)
     together = trust * layout.together
     same = [
         (layout.reference if breaks < 2 and _refers(text, span) else 0.0)
@@ -194,23 +194,8 @@ def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
     return 0.0
 
 
-def _hard_wrapped(text: str, gaps: Sequence[int]) -> bool:
+def hard_wrapped(text: str, gaps: Sequence[int]) -> bool:
     """Whether many lines break inside sentences, so that a single break between two means nothing."""
     single = gaps.count(1)
     inside = text.count("\n") - single - 2 * gaps.count(2)
     return inside > single
-
-
-def breaks(text: str, spans: Sequence[Span]) -> list[str]:
-    """What stands at each gap between sentences: ``heading`` (one follows), ``break`` or nothing.
-
-    A line break counts where lines are not hard-wrapped.
-    """
-    if not spans:
-        return []
-    _, _, gaps, kinds, *_ = Sentences.of(text, spans)
-    least = 2 if _hard_wrapped(text, gaps) else 1
-    return [
-        "heading" if below == "heading" else "break" if gap >= least else ""
-        for gap, below in zip(gaps, kinds[1:], strict=True)
-    ]

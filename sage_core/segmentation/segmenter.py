@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.segmentation.chunker import chunks, english_trust
-from sage_core.segmentation.layout import Layout, breaks
+from sage_core.segmentation.layout import Layout, Sentences, hard_wrapped
 from sage_core.segmentation.limits import Limits, Size, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, token_lengths
 from sage_core.segmentation.models.grams import gram_probabilities
@@ -317,21 +317,23 @@ class Segmenter:
         self, text: str, spans: list[Span], tokens: list[int], boundaries: list[Boundary]
     ) -> list[BoundaryReason]:
         """Why the text was cut before each chunk but the first."""
-        clean, sentences, _ = self._sentences(text)
+        sentences = Sentences.of(*self._sentences(text))
         probabilities = {boundary.position: boundary.probability for boundary in boundaries}
-        kinds = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
+        least = 2 if hard_wrapped(text, sentences.gaps) else 1
+        starts = (span.start for span in sentences.spans[1:])
+        gaps = dict(zip(starts, zip(sentences.gaps, sentences.kinds[1:], strict=True), strict=True))
         reasons: list[BoundaryReason] = []
         for (_, after), (size, size_after) in zip(
             itertools.pairwise(spans), itertools.pairwise(tokens), strict=True
         ):
-            kind = kinds.get(after.start)
-            if kind is None:
+            breaks, kind = gaps.get(after.start, (0, ""))
+            if not kind:
                 reasons.append("limit")
             elif kind == "heading":
                 reasons.append("heading")
             elif probabilities[after.start] < self.threshold:
                 reasons.append("topic")
-            elif kind == "break":
+            elif breaks >= least:
                 reasons.append("paragraph")
             else:
                 reasons.append("limit" if size + size_after > self.max_tokens else "size")

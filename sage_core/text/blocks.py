@@ -130,12 +130,23 @@ def _wrapped(text: str, lines: Sequence[Line]) -> Iterator[Block]:
         yield Block(lines[0].start, lines[0].end, False)
         return
     width = max(len(line.text) for line in lines)
+    # Nobody wraps prose, but in capitals, so that most lines begin with one or a number: these are records.
+    firsts = [line.text[0] for line in lines if not line.text.isupper()]
+    capitals = sum(first.isupper() or first.isdigit() for first in firsts)
+    are_records = len(lines) > 3 and capitals >= 0.75 * len(lines)
+
+    def block(last: Line) -> Block:
+        # "tel." ends no sentence in a record.
+        record = are_records and start == last.start and len(last.text) <= WIDEST_WRAP
+        return Block(start, last.end, record and last.text[-1] not in ".!?")
+
     start = lines[0].start
     for above, line in itertools.pairwise(lines):
-        if line.kind != "rule" and not _is_wrap(above, line, width):
-            yield Block(start, above.end, False)
+        wraps = line.text[0].islower() if are_records else _is_wrap(above, line, width)
+        if line.kind != "rule" and not wraps:
+            yield block(above)
             start = line.start
-    yield Block(start, lines[-1].end, False)
+    yield block(lines[-1])
 
 
 def _is_wrap(above: Line, line: Line, width: int) -> bool:
@@ -245,17 +256,15 @@ def _stands_alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[i
     title = text[span.start : span.end]
     if title.startswith(("**", "__")) and title.endswith(title[:2]) and len(title) <= MAX_TITLE_CHARS:
         return True  # a bold line, as Word files have
-    if len(title) > MAX_TITLE_CHARS or title.endswith(FINISHED) or _ASSIGNMENT.match(title):
+    begins = title[0].isalnum() and not title[0].islower()
+    if not begins or len(title) > MAX_TITLE_CHARS or title.endswith(FINISHED) or _ASSIGNMENT.match(title):
         return False
-    if not title[0].isalnum() or title[0].islower():
-        return bool(_BRACKETED.match(title))
     below = spans[index + 1]
     stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
     prose = below.end - below.start > MAX_TITLE_CHARS or text.endswith(FINISHED, below.start, below.end)
     return stands_out and prose
 
 
-_BRACKETED = re.compile(r"\[[A-Za-z][^\]\n]{0,40}\]\Z|\.[A-Z]")  # AsciiDoc
 _ASSIGNMENT = re.compile(r"[\w.]+\s*[:+*-]?=\s*\S")
 
 

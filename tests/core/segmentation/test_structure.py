@@ -9,6 +9,7 @@ from sage_core import Segmenter
 from sage_core.segmentation.limits import Size
 from sage_core.text.blocks import classified
 from sage_core.text.continuations import Continuations
+from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 from tests.core.segmentation.marked import (
     Marked,
@@ -370,6 +371,15 @@ def test_a_group_that_does_not_fit_with_the_head_is_halved() -> None:
     head = "| Group | Product | Format | 100 | 250 | 500 | 1000 |"
     found = chunks("\n".join([head, "|---|---|---|---|---|---|---|", *group, *other]), max_tokens=130)
     assert all(chunk.count(" no. ") > 1 for chunk in found)
+
+
+def test_records_are_cut_between_lines_and_wrapped_capitals_are_prose() -> None:
+    records = "\n".join(
+        f"Mara Vance, {n} Quay Street, tel. 01803 55{n}, mara{n}@ex.org" for n in range(10, 40)
+    )
+    assert all(chunk.startswith("Mara") for chunk in chunks(records))
+    shouted = "THE SOFTWARE IS PROVIDED AS IT IS, AND\nWITHOUT ANY WARRANTY OF ANY KIND, BE IT\nEXPRESS OR IMPLIED. NOBODY IS LIABLE\nFOR ANY DAMAGE THAT COMES OF ITS USE."
+    assert [span.of(shouted)[:3] for span in split_sentences(shouted)] == ["THE", "NOB"]
 
 
 def test_no_row_of_a_table_stands_alone() -> None:
