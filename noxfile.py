@@ -64,8 +64,13 @@ def lowest_versions(session: nox.Session) -> None:
         session.install("--constraint", file, "--editable", f".[{extra}]")
     for command in (["--help"], ["ask", "--help"], ["segment", "README.md", "--json"]):
         session.run("sage-rag", *command, env=ENVIRONMENT, silent=True)
-    # LangChain's standard tests want a newer numpy, its agents a newer langchain-core.
-    left_out = ["--ignore=tests/langchain/test_retriever.py", "--ignore=tests/parity/test_checks.py"]
+    left_out = [
+        "--ignore=tests/langchain/test_retriever.py",  # LangChain's standard tests want a newer numpy
+        "--ignore=tests/parity/test_checks.py",  # its agents want a newer langchain-core
+        "--deselect=tests/core/test_layers.py::test_an_adapter_works_without_torch_and_the_application",
+        "--ignore=tests/parity/test_splitters.py",  # this LlamaIndex puts pieces of equal text at one place
+        "--ignore=tests/core/test_model_names.py",  # sentence-transformers
+    ]
     run_tests(session, "tests/core", "tests/llamaindex", "tests/langchain", "tests/parity", *left_out)
 
 

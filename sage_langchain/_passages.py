@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
-from sage_core.passages import Node, Place, joined, proven_places
+from sage_core.passages import Node, Place, joined, plain_copy, proven_places
 from sage_core.ranking import Titled, link
 from sage_core.ranking.retrieved import Retrieved
 from sage_core.text.header import with_header
 from sage_core.text.outline import PATH_KEY, header_of, title_of
 
+SCORE_KEY = "relevance_score"
 NODE_KEY = "node_id"
 """Metadata of a passage: the id of the document that it is cut from."""
 _OFFSETS = frozenset({"start_index", "end_index"})
@@ -34,7 +34,7 @@ class Part(NamedTuple):
         whole = self.document
         if (self.start, self.end) == (0, len(whole.page_content)):
             return whole
-        metadata = {k: copy.deepcopy(v) for k, v in whole.metadata.items() if k not in _OFFSETS}
+        metadata = {k: v for k, v in whole.metadata.items() if k not in _OFFSETS}
         metadata |= {PATH_KEY: self.path} if self.path else {}
         metadata |= {} if self.offset is None else {"start_index": self.offset + self.start}
         own_id = None if whole.id is None else f"{whole.id}-{self.start}-{self.end}"
@@ -46,13 +46,12 @@ class Candidate(Document):
     """A passage among candidates, which knows its document: selected ones that touch are sent as one."""
 
     _part: Part = PrivateAttr()
-    _scored: dict[str, Any] = PrivateAttr()
 
     @classmethod
-    def of(cls, part: Part, scored: dict[str, Any]) -> Candidate:
+    def of(cls, part: Part, score: float | None) -> Candidate:
         """The passage, with its score."""
-        candidate = cls(**_fields(part, scored))
-        candidate._part, candidate._scored = part, scored
+        candidate = cls(**_fields(part, score))
+        candidate._part = part
         return candidate
 
     @classmethod
@@ -120,15 +119,11 @@ def join(candidates: Sequence[Document]) -> list[Document]:
         [(id(part.document), part.start, part.end) for part in parts],
         [part.document.page_content for part in parts],
     )
-    return [
-        Document(
-            **_fields(Part(*parts[g[0]][:2], parts[g[-1]].end, *parts[g[0]][3:]), passages[min(g)]._scored)
-        )
-        for g in groups
-    ]
+    joins = [(Part(*parts[g[0]][:2], parts[g[-1]].end, *parts[g[0]][3:]), passages[min(g)]) for g in groups]
+    return [Document(**_fields(part, best.metadata[SCORE_KEY])) for part, best in joins]
 
 
-def _fields(part: Part, scored: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(part: Part, score: float | None) -> dict[str, Any]:
     made = part.made()
-    metadata = {**copy.deepcopy(made.metadata), **scored}
+    metadata = {**plain_copy(made.metadata), SCORE_KEY: score}
     return {"page_content": made.page_content, "id": made.id, "metadata": metadata}

@@ -56,9 +56,9 @@ from sage_core.text.outline import TITLE_KEY, header_of, page_of, passage_header
 from sage_core.text.tokens import get_counter
 from sage_core.verify import Source, unsure_statements
 from sage_langchain._messages import answer_of, is_structured, text_of, to_langchain, usage_of
-from sage_langchain._passages import NODE_KEY, join
+from sage_langchain._passages import NODE_KEY, SCORE_KEY, join
 from sage_langchain._runnables import checked, inner_input
-from sage_langchain.compressor import SCORE_KEY, Ranked, SageCompressor
+from sage_langchain.compressor import Ranked, SageCompressor
 from sage_langchain.retriever import ALL_CANDIDATES
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.

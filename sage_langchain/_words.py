@@ -36,12 +36,15 @@ def entry(document: Document) -> Entry:
 class ReadableStore(WordSource[Document]):
     """A vector store that gives back what was put into it."""
 
+    filters_documents = False
+    """Whether its filters are given the document, not its metadata."""
+
     def __init__(self, store: Any) -> None:
         self._store = store
 
     def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these documents a search with these arguments may return."""
-        return _passing(self.chunks(ids), limits.get("filter"))
+        return _passing(self.chunks(ids), limits.get("filter"), self.filters_documents)
 
     def near(self, vector: list[float], k: int, limits: Limits) -> Scored:
         """The store's search by a vector, with its raw scores."""
@@ -56,6 +59,7 @@ class InMemory(ReadableStore):
     """LangChain's `InMemoryVectorStore`."""
 
     name = "in-memory store"
+    filters_documents = True
 
     def state(self) -> object:
         return len(self._store.store), next(reversed(self._store.store), None)
@@ -65,10 +69,6 @@ class InMemory(ReadableStore):
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         return list(self._store.get_by_ids(ids))
-
-    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        passes = limits.get("filter")
-        return {str(d.id) for d in self.chunks(ids) if passes is None or passes(d)}
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         known = self._store.store
@@ -138,7 +138,7 @@ class GivenDocuments(ReadableStore):
         self._documents = {
             key: d.model_copy(update={"id": key}) for key, d in zip(keys, documents, strict=True)
         }
-        self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
+        self.filters_documents = isinstance(beside, InMemory)
 
     def state(self) -> object:
         return len(self._documents)
@@ -148,12 +148,6 @@ class GivenDocuments(ReadableStore):
 
     def chunks(self, ids: Sequence[str]) -> list[Document]:
         return [self._documents[key] for key in ids if key in self._documents]
-
-    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
-        passes = limits.get("filter")
-        if self._in_memory and callable(passes):
-            return {str(d.id) for d in self.chunks(ids) if passes(d)}
-        return _passing(self.chunks(ids), passes)
 
 
 def readable(store: VectorStore) -> ReadableStore | None:
@@ -183,12 +177,12 @@ def searches_words_itself(store: VectorStore) -> bool:
     return getattr(store, "hybrid_search_config", None) is not None
 
 
-def _passing(documents: Sequence[Document], condition: Any) -> Collection[str]:
-    """Ids of the documents whose metadata pass: a function of the metadata, or values to be equal to."""
+def _passing(documents: Sequence[Document], condition: Any, whole: bool) -> Collection[str]:
+    """Ids of the documents that pass: a function of them or their metadata, or values to be equal to."""
     if condition is None:
         return {str(d.id) for d in documents}
     if callable(condition):
-        return {str(d.id) for d in documents if condition(d.metadata)}
+        return {str(d.id) for d in documents if condition(d if whole else d.metadata)}
     # Operators ("$in", "$and") are each store's own; applied wrongly they would show hidden documents.
     plain = isinstance(condition, Mapping) and not any(
         str(key).startswith("$") or isinstance(value, Mapping) for key, value in condition.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
+from sage_core.passages import plain_copy
 from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates, vouch
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.passages import PassageRanker
@@ -34,13 +34,11 @@ from sage_core.selection import (
     read_scores,
 )
 from sage_core.text.tokens import get_counter
-from sage_langchain._passages import Candidate, Part, headed, join, retrieved
+from sage_langchain._passages import SCORE_KEY, Candidate, Part, headed, join, retrieved
 from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)
 
-HYBRID = "hybrid"
-SCORE_KEY = "relevance_score"
 SEARCH_SCORE_KEY = "score"
 
 _POSITION = "_sage_position"
@@ -84,7 +82,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     reranker: Any = Field(
-        default=HYBRID,
+        default="hybrid",
         repr=False,
         description="'hybrid': the search's scores and the words shared, as one probability, without a "
         "model. None: select on the scores that are there, under 'relevance_score', else "
@@ -136,11 +134,12 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     def _scorer(self) -> Reranker | None:
         """The reranker given, behind our protocol; None for none."""
         scorer = self.reranker
-        if is_cross_encoder(scorer):
+        # By name: their base class has lived in three packages, two of which are not to be imported.
+        if any(base.__name__ == "BaseCrossEncoder" for base in type(scorer).__mro__):
             return LangChainCrossEncoder(scorer, self.scale)
         if isinstance(scorer, BaseDocumentCompressor) and not isinstance(scorer, SageCompressor):
             return CompressorScores(scorer, self.scale)
-        own: Reranker | None = _hybrid() if scorer == HYBRID else scorer
+        own: Reranker | None = _hybrid() if scorer == "hybrid" else scorer
         return own
 
     def compress_documents(
@@ -211,7 +210,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if not isinstance(scorer, HybridReranker):
             read = yield from self._scores(scorer, [part.made() for part in parts], query, read.scores)
         final = [finite_score(score) for score in vouch(read.scores, cut.links, read.scale)]
-        candidates = [Candidate.of(parts[i], {SCORE_KEY: final[i]}) for i in rank_order(final)]
+        candidates = [Candidate.of(parts[i], final[i]) for i in rank_order(final)]
         return Ranked(candidates, read.scale, limits)
 
     def _reading(self, found: Candidates, searched: bool) -> ScoreReading:
@@ -286,7 +285,7 @@ def _ranked(
     different = set(found.distinct(scores))
     copies = [
         documents[i].model_copy(
-            update={"metadata": {**copy.deepcopy(documents[i].metadata), SCORE_KEY: scores[i]}}
+            update={"metadata": {**plain_copy(documents[i].metadata), SCORE_KEY: scores[i]}}
         )
         for i in rank_order(scores)
         if i in different
@@ -305,14 +304,6 @@ def _number(value: object, key: str) -> float | None:
 def _hybrid() -> HybridReranker:
     """One for the process: it keeps the words that it has counted."""
     return HybridReranker()
-
-
-def is_cross_encoder(value: object) -> bool:
-    """Whether ``value`` is one of LangChain's cross-encoders.
-
-    Their base class has lived in three packages, two of which are not to be imported; hence by its name.
-    """
-    return any(base.__name__ == "BaseCrossEncoder" for base in type(value).__mro__)
 
 
 class LangChainCrossEncoder:

@@ -16,8 +16,9 @@ from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.inspecting import Inspection, Passage, Record, Recorder
 from sage_langchain._messages import text_of
+from sage_langchain._passages import SCORE_KEY
 from sage_langchain._runnables import query_of
-from sage_langchain.compressor import SCORE_KEY, SEARCH_SCORE_KEY
+from sage_langchain.compressor import SEARCH_SCORE_KEY
 
 _Asked = str | Mapping[str, Any]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -36,7 +37,7 @@ from sage_core.text.tokens import get_counter
 from sage_langchain._passages import titled
 from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import HYBRID, Ranked, SageCompressor
+from sage_langchain.compressor import Ranked, SageCompressor
 from sage_langchain.scored_search import CandidateSearch
 
 ALL_CANDIDATES = "__sage_all_candidates"
@@ -62,7 +63,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    base_retriever: RetrieverLike = Field(
+    base_retriever: RetrieverLike | Callable[[str], list[Document]] = Field(
         repr=False,
         description="Any retriever or Runnable that gives documents; a plain function of the question will"
         " do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever "
@@ -99,7 +100,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         k: int | None = None,
         candidates: int = CANDIDATES,
         passages: Literal["auto", "off"] = "auto",
-        reranker: Any = HYBRID,
+        reranker: Any = "hybrid",
         selection: SelectionConfig | None = None,
         max_context_tokens: int | None = None,
         words: Literal["auto", "off"] | Sequence[Document] = "auto",
@@ -114,7 +115,9 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
-            search_kwargs: As of the store's ``as_retriever``; a ``filter`` holds for both searches.
+            search_kwargs: As of the store's ``as_retriever``; a ``filter`` holds for both searches. Only some
+                stores heed a ``score_threshold`` here; all do by ``as_retriever(search_type=
+                "similarity_score_threshold", ...)``, as the ``base_retriever`` of the class.
             k: Return exactly so many.
             candidates: Documents of the vector search that are reranked (paper: N). The keyword search gives
                 up to half as many more.
@@ -159,15 +162,19 @@ class SageRetriever(CheckedModel, BaseRetriever):
         return SageCompressor(reranker=value) if theirs else value
 
     @property
+    def _search(self) -> RetrieverLike:
+        return cast(RetrieverLike, self.base_retriever)  # a function has been put into a Runnable
+
+    @property
     def words_from(self) -> str:
         """What is searched by keyword besides: ``"none"`` where nothing is."""
-        inner = self.base_retriever
+        inner = self._search
         return inner.words_from if isinstance(inner, CandidateSearch) else "none"
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """What can be configured at run time: what the inner retriever offers."""
-        return get_unique_config_specs(self.base_retriever.config_specs)
+        return get_unique_config_specs(self._search.config_specs)
 
     def as_tool(
         self,
@@ -217,7 +224,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if max_tokens is not None and documents:
             fit = fitting(get_counter("bert").count_many(texts), max_tokens)
             texts, documents = texts[:fit], documents[:fit]
-        inner, names = self.base_retriever, [dict[str, str]() for _ in documents]
+        inner, names = self._search, [dict[str, str]() for _ in documents]
         if isinstance(inner, CandidateSearch):
             limits = {name: value for name, value in self.search_kwargs.items() if name != "k"}
             names = inner.names_in(documents, limits)
@@ -274,17 +281,29 @@ class SageRetriever(CheckedModel, BaseRetriever):
         whole_input: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Steps[list[Document]]:
-        config, search = patch_config(ensure_config(), callbacks=callbacks), self.base_retriever
+        config, search = patch_config(ensure_config(), callbacks=callbacks), self._search
         all_asked = not select or bool(config.get("configurable", {}).get(ALL_CANDIDATES))
         # Those inside are asked for what they send.
         config = patch_config(config, configurable={ALL_CANDIDATES: False})
         inner = inner_input(search, query, whole_input, config)
         exact, limits = self._limits(k, kwargs)
-        documents = checked((yield from Call(search.invoke, search.ainvoke, inner, config, **limits)), search)
+        try:
+            found = yield from Call(search.invoke, search.ainvoke, inner, config, **limits)
+        except AttributeError as error:
+            if error.obj is not inner:
+                raise
+            raise InputError(
+                f"base_retriever {search.get_name()} reads more of the input than the question, which is all "
+                "that it is called with: invoke with the whole mapping, as create_sage_chain does; in "
+                "create_retrieval_chain put what rewrites the question around this retriever"
+            ) from error
+        documents = checked(found, search)
         if not documents:
             return []
         compressor = self.base_compressor
-        ranked: Ranked = yield from _run(self._rank_step(compressor, query), documents, config)
+        about: dict[str, Any] = {"query": query, "searched": isinstance(search, CandidateSearch)}
+        rank, arank = partial(compressor.rank, **about), partial(compressor.arank, **about)
+        ranked: Ranked = yield from _run(RunnableLambda(rank, arank, name="sage_rerank"), documents, config)
         if isinstance(inner, Mapping):
             # Searched with a question rewritten from the history, they may share nothing with this one.
             ranked.selection = replace(ranked.selection, empty_below=None)
@@ -305,7 +324,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         exact = k if k is not None else self.k if said is None else said
         if exact is not None and (isinstance(exact, bool) or not isinstance(exact, int) or exact < 1):
             raise InputError(f"k must be a whole number of at least 1, not {exact!r}")
-        inner, fetched = self.base_retriever, math.inf
+        inner, fetched = self._search, math.inf
         if isinstance(inner, CandidateSearch):
             fetched = inner.k
         elif isinstance(inner, VectorStoreRetriever):
@@ -313,22 +332,10 @@ class SageRetriever(CheckedModel, BaseRetriever):
         # More candidates where more are asked for than the inner search would fetch.
         return exact, {"k": exact, **limits} if exact is not None and exact > fetched else limits
 
-    def _rank_step(self, compressor: SageCompressor, query: str) -> RunnableLambda[Any, Ranked]:
-        """The reranking, a run of its own in traces."""
-        searched = isinstance(self.base_retriever, CandidateSearch)
-
-        def rank(documents: list[Document]) -> Ranked:
-            return compressor.rank(documents, query, searched=searched)
-
-        async def arank(documents: list[Document]) -> Ranked:
-            return await compressor.arank(documents, query, searched=searched)
-
-        return RunnableLambda(rank, arank, name="sage_rerank")
-
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
-        if isinstance(self.base_retriever, BaseRetriever):
-            inner = tracing_params(self.base_retriever)
+        if isinstance(self._search, BaseRetriever):
+            inner = tracing_params(self._search)
             inner.pop("ls_retriever_name", None)
             params.update(inner)
         return params

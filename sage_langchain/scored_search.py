@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, as_many, drive
+from sage_core.passages import plain_copy
 from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
@@ -101,7 +101,8 @@ class CandidateSearch(CheckedModel, BaseRetriever):
                 return plain((yield from Call(search, store.asimilarity_search_with_score, query, **asked)))
             except NotImplementedError:  # `similarity_search` is all that a store must have
                 found = yield from Call(store.similarity_search, store.asimilarity_search, query, **asked)
-            return _by_order(found)
+            # Their places stand for the scores that they lack.
+            return [(d, s or 0.0) for d, s in zip(found, scores_or_order([None] * len(found)), strict=True)]
 
         return as_many(ask, n)
 
@@ -191,18 +192,13 @@ class CandidateSearch(CheckedModel, BaseRetriever):
 
 def _with_score(document: Document, score: float | None) -> Document:
     # In-memory stores hand out their own objects; a score must not be left in them.
-    metadata = {**copy.deepcopy(document.metadata), SEARCH_SCORE_KEY: score}
+    metadata = {**plain_copy(document.metadata), SEARCH_SCORE_KEY: score}
     return document.model_copy(update={"metadata": metadata})
 
 
 def _cosine(distance: float) -> float:
     """Of two vectors of length 1."""
     return 1 - distance * distance / 2
-
-
-def _by_order(documents: Sequence[Document]) -> Scored:
-    """The documents with scores that stand for their order."""
-    return [(d, s or 0.0) for d, s in zip(documents, scores_or_order([None] * len(documents)), strict=True)]
 
 
 def _hit(document: Document, raw: float | None = None) -> Hit[Document]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.inspection import ainspect, inspect
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
-    from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
+    from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
     from sage_llamaindex.retriever import SageRetriever
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "ainspect",
     "feedback_of",
     "inspect",
-    "marks_of",
     "verdict_of",
 ]
 
@@ -44,7 +43,7 @@ _HOMES = {
     "inspection": "ainspect inspect",
     "node_parser": "SageNodeParser",
     "postprocessor": "SageNodePostprocessor",
-    "query_engine": "SageQueryEngine feedback_of marks_of",
+    "query_engine": "SageQueryEngine feedback_of",
     "retriever": "SageRetriever",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("llama_index",), "llamaindex")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +15,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 
-from sage_core.passages import joined, reading_order
+from sage_core.passages import joined, plain_copy, reading_order
 from sage_core.text.outline import PATH_KEY, TITLE_KEY
 from sage_llamaindex._neighbors import LONGER, SOURCE_KEYS
 
@@ -40,7 +39,7 @@ class Part:
         text = node.get_content(metadata_mode=MetadataMode.NONE)
         if (self.start, self.end) == (0, len(text)) or not isinstance(node, TextNode):
             return node
-        metadata = {k: copy.deepcopy(v) for k, v in node.metadata.items() if k not in LONGER}
+        metadata = {k: plain_copy(v) for k, v in node.metadata.items() if k not in LONGER}
         metadata |= {PATH_KEY: self.path} if self.path else {}
         related = {NodeRelationship.SOURCE: node.source_node} if node.source_node is not None else {}
         place = None if self.offset is None else (self.offset + self.start, self.offset + self.end)

@@ -58,13 +58,16 @@ async def _later(pieces: Iterable[str]) -> AsyncGenerator[str, None]:
 
 
 def drained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
-    """The answer's text, and the response, whose stream begins anew. Async streams: `adrained`."""
+    """The answer's text (JSON if it is an object), and the response, whose stream begins anew."""
     if isinstance(response, StreamingResponse):
         text, pieces = _answer(list(response.response_gen))
         # What was read of the old stream must not survive.
         fresh = dataclasses.replace(response, response_gen=(piece for piece in pieces), response_txt=None)
         return text, answer_only(fresh)
-    return text_of_response(response), answer_only(response)
+    if isinstance(response, PydanticResponse):
+        return response.get_response().response or "", response
+    response = answer_only(response)
+    return (response.response or "") if isinstance(response, Response) else str(response), response
 
 
 async def adrained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
@@ -81,13 +84,6 @@ def _answer(pieces: list[str]) -> tuple[str, list[str]]:
     whole = "".join(pieces)
     text = without_reasoning(whole)
     return text, pieces if text == whole else [text]
-
-
-def text_of_response(response: RESPONSE_TYPE) -> str:
-    """The text of an answer; a pydantic answer as JSON. A stream is read to its end."""
-    if isinstance(response, PydanticResponse | StreamingResponse):
-        response = response.get_response()
-    return without_reasoning((response.response or "") if isinstance(response, Response) else str(response))
 
 
 def with_text(response: RESPONSE_TYPE, text: str) -> RESPONSE_TYPE:

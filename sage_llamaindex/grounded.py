@@ -16,8 +16,9 @@ from llama_index.core.base.response.schema import (
 )
 from llama_index.core.chat_engine.types import AgentChatResponse, StreamingAgentChatResponse
 from llama_index.core.llms import LLM
+from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import MetadataMode, QueryBundle
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
@@ -85,7 +86,37 @@ class SageGroundedEngine(BaseQueryEngine):
         super().__init__(getattr(engine, "callback_manager", None))
 
     def _get_prompt_modules(self) -> PromptMixinType:
-        return {"engine": self.engine} if hasattr(self.engine, "get_prompts") else {}
+        return {}
+
+    def get_prompts(self) -> dict[str, BasePromptTemplate]:
+        """The engine's prompts, by its own names: LlamaIndex addresses none below one level."""
+        return getattr(self.engine, "get_prompts", dict)()
+
+    def update_prompts(self, prompts_dict: dict[str, BasePromptTemplate]) -> None:
+        """Change prompts of the engine."""
+        self.engine.update_prompts(prompts_dict)
+
+    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """The nodes that the engine would answer from."""
+        nodes: list[NodeWithScore] = self.engine.retrieve(query_bundle)
+        return nodes
+
+    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """`retrieve` as a coroutine."""
+        nodes: list[NodeWithScore] = await self.engine.aretrieve(query_bundle)
+        return nodes
+
+    def synthesize(self, query_bundle: QueryBundle, *nodes: Any, **more: Any) -> RESPONSE_TYPE:
+        """As the engine's, with a verdict."""
+        answered = self.engine.synthesize(query_bundle, *nodes, **more)
+        response: RESPONSE_TYPE = self._noted(answered, query_bundle.query_str)
+        return response
+
+    async def asynthesize(self, query_bundle: QueryBundle, *nodes: Any, **more: Any) -> RESPONSE_TYPE:
+        """`synthesize` as a coroutine."""
+        answered = await self.engine.asynthesize(query_bundle, *nodes, **more)
+        response: RESPONSE_TYPE = await asyncio.to_thread(self._noted, answered, query_bundle.query_str)
+        return response
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         response: RESPONSE_TYPE = self._noted(self.engine.query(query_bundle), query_bundle.query_str)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse
+from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.base import BaseIndex
@@ -30,11 +30,8 @@ from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, FeedbackResult
 from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
-from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._private import llm_of, parts_of
 from sage_llamaindex._question import RESULT, WITHOUT_ANSWER, Critic, Parts, SageQuestion
-from sage_llamaindex._streams import text_of_response
-from sage_llamaindex.grounded import source_passages
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed
 from sage_llamaindex.retriever import SageRetriever, checked_question
 
@@ -47,33 +44,6 @@ def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
         raise InputError(f"feedback_of takes what an engine returned, not {type(response).__name__}")
     result = vars(response).get(RESULT)
     return result if isinstance(result, FeedbackResult) else None
-
-
-def marks_of(
-    response: RESPONSE_TYPE, question: str = "", judge: LocalJudge | None = None
-) -> tuple[AnswerMark, ...]:
-    """The parts of an answer, and which source node supports each; calls no LLM.
-
-    Args:
-        response: What any query engine returned. A stream is read to its end.
-        question: The question; an answer of a few words is read together with it.
-        judge: Shared with the rest of the process where None.
-
-    Returns:
-        Parts in the order of the answer. ``passage`` is a position in ``response.source_nodes``, and
-        ``evidence`` the span in that node's text; with its ``start_char_idx`` added, in the document.
-
-    Raises:
-        InputError: For what is no response, or an asynchronous stream.
-    """
-    if not isinstance(response, get_args(RESPONSE_TYPE)) or isinstance(response, AsyncStreamingResponse):
-        raise InputError(
-            f"marks_of takes what an engine returned, not {type(response).__name__}; of an asynchronous "
-            "stream, what awaiting its get_response() gives"
-        )
-    text = text_of_response(response)
-    passages, sources = source_passages(response)
-    return mark_answer(text, passages, question=question, judge=judge, sources=sources)
 
 
 class SageQueryEngine(RetrieverQueryEngine):

@@ -27,7 +27,9 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import SelectionConfig
+from sage_core.selection.cut import fitting
 from sage_core.word_index.search import WordSearch
+from sage_llamaindex._component import text_counter
 from sage_llamaindex._neighbors import neighbors_of, show_places, titled
 from sage_llamaindex._private import (
     embedding_model_of,
@@ -220,7 +222,9 @@ class SageRetriever(BaseRetriever):
         made._select = False
         return made
 
-    def as_tool(self, name: str = "search", description: str = SEARCH_TOOL) -> FunctionTool:
+    def as_tool(
+        self, name: str = "search", description: str = SEARCH_TOOL, *, max_tokens: int | None = None
+    ) -> FunctionTool:
         """The retriever as a tool of an agent.
 
         Unlike LlamaIndex's `RetrieverTool`, it says which other documents a passage names, so that the agent
@@ -229,26 +233,30 @@ class SageRetriever(BaseRetriever):
         Args:
             name: What the model calls it.
             description: Tells the model when to call it.
+            max_tokens: Most tokens of the result, best passages first, in whole ones and at least one: no
+                agent cuts what a tool says.
         """
 
         def search(query: str) -> str:
-            return self._result(self.retrieve(query))
+            return self._result(self.retrieve(query), max_tokens)
 
         async def asearch(query: str) -> str:
             nodes = await self.aretrieve(query)
-            return await asyncio.to_thread(self._result, nodes)
+            return await asyncio.to_thread(self._result, nodes, max_tokens)
 
         # FunctionTool compares annotations with the class itself, not with its name.
         search.__annotations__ = asearch.__annotations__ = {"query": str, "return": str}
         return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 
-    def _result(self, nodes: Sequence[NodeWithScore]) -> str:
+    def _result(self, nodes: Sequence[NodeWithScore], max_tokens: int | None) -> str:
+        texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
+        if max_tokens is not None and nodes:
+            nodes = nodes[: fitting(text_counter().count_many(texts), max_tokens)]
         names: list[dict[str, str]] = [{} for _ in nodes]
         if self._words is not None:
             about = [titled(n.node) for n in nodes]
             names = names_in(about, self._words, titled, limits_of(self._retriever))
-        texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
-        return search_result(texts, names)
+        return search_result(texts[: len(nodes)], names)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self._retriever).__name__}, words_from={self.words_from!r})"

@@ -36,13 +36,13 @@ from sage_core.ranking import (
     NamedLink,
     Place,
     Reranker,
-    ScoreAwareReranker,
     ascore_candidates,
     link,
     link_edges,
     name_of,
     named_links,
     score_candidates,
+    takes_scores,
     vouch,
     vouch_named,
 )
@@ -197,7 +197,7 @@ class Retriever:
 
     def _unscored(self, hits: _Hits) -> list[Found]:
         """The candidates to score next; for a reranker that looks at the whole list all, where any is new."""
-        if hits.unscored and isinstance(self.reranker, ScoreAwareReranker):
+        if hits.unscored and takes_scores(self.reranker):
             hits.scores = []
         return hits.unscored
 

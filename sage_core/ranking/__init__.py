@@ -18,11 +18,11 @@ from sage_core.ranking.links import (
 from sage_core.ranking.neighbors import Links, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     Reranker,
-    ScoreAwareReranker,
     ascore,
     ascore_candidates,
     name_of,
     score_candidates,
+    takes_scores,
 )
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "NamedLink",
     "Place",
     "Reranker",
-    "ScoreAwareReranker",
     "Titled",
     "ascore",
     "ascore_candidates",
@@ -46,6 +45,7 @@ __all__ = [
     "named_links",
     "names_in",
     "score_candidates",
+    "takes_scores",
     "vouch",
     "vouch_named",
     "vouch_titled",

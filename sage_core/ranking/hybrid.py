@@ -97,7 +97,7 @@ class HybridReranker:
         scores: Sequence[Any] | None = None,
         headers: Sequence[str] | None = None,
     ) -> list[float]:
-        """Probability that each text holds evidence; see `ScoreAwareReranker.score`.
+        """Probability that each text holds evidence; see `Reranker`.
 
         Args:
             query: The question.

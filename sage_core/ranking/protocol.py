@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, plain_scores
@@ -17,6 +17,8 @@ class Reranker(Protocol):
     """Scores texts against a question; higher is more relevant.
 
     A reranker may also have ``async def ascore(query, texts)``, used by `ascore`, and a ``name`` for reports.
+    With ``takes_scores = True`` it is given a third argument: what the search gave each text, higher is
+    nearer, on any scale; None for one, or for all, where it gave none.
 
     Examples:
         >>> class ByLength:
@@ -44,34 +46,9 @@ def name_of(reranker: object) -> str:
     return str(getattr(reranker, "name", type(reranker).__name__))
 
 
-@runtime_checkable
-class ScoreAwareReranker(Reranker, Protocol):
-    """A reranker that makes use of what the search that found the candidates says of them.
-
-    Examples:
-        >>> class Unchanged:
-        ...     scale, takes_scores = "cosine", True
-        ...     def score(self, query, texts, scores=None):
-        ...         return scores or [0.0] * len(texts)
-        >>> score_candidates(Unchanged(), "Why?", ["a", "b"], [0.2, 0.7])
-        [0.2, 0.7]
-    """
-
-    @property
-    def takes_scores(self) -> bool:
-        """True."""
-        ...
-
-    def score(self, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None) -> list[float]:
-        """One score per text, in the order of ``texts``.
-
-        Args:
-            query: The question.
-            texts: The candidates.
-            scores: What the search gave each, higher is nearer, on any scale; None for one, or for all, where
-                it gave none.
-        """
-        ...
+def takes_scores(reranker: object) -> bool:
+    """Whether it makes use of what the search that found the candidates says of them."""
+    return bool(getattr(reranker, "takes_scores", False))
 
 
 def score_candidates(
@@ -85,7 +62,7 @@ def score_candidates(
     """Score the candidates of a search with a reranker of any kind.
 
     Args:
-        reranker: A `ScoreAwareReranker` takes ``texts`` and ``scores``, and headers where it has
+        reranker: One with ``takes_scores`` reads ``texts`` and ``scores``, and headers if it has
             ``takes_headers``; others read ``headed``.
         query: The question.
         texts: The candidates.
@@ -97,12 +74,12 @@ def score_candidates(
     """
     if not texts:
         return []
-    if isinstance(reranker, ScoreAwareReranker):
-        more: dict[str, Any] = {}
+    if takes_scores(reranker):
+        aware, more = cast(Any, reranker), dict[str, Any]()
         if headed is not None and getattr(reranker, "takes_headers", False):
             # The header is what stands before the text, which it ends with: cutting it off gives both.
             more["headers"] = [h.removesuffix(text) for h, text in zip(headed, texts, strict=True)]
-        return checked_scores(name_of(reranker), reranker.score(query, texts, scores, **more), len(texts))
+        return checked_scores(name_of(reranker), aware.score(query, texts, scores, **more), len(texts))
     texts = texts if headed is None else headed
     return checked_scores(name_of(reranker), reranker.score(query, texts), len(texts))
 
@@ -118,7 +95,7 @@ async def ascore_candidates(
     """`score_candidates` without blocking the event loop."""
     if not texts:
         return []
-    if isinstance(reranker, ScoreAwareReranker):
+    if takes_scores(reranker):
         return await asyncio.to_thread(score_candidates, reranker, query, texts, scores, headed=headed)
     return await ascore(reranker, query, texts if headed is None else headed)
 

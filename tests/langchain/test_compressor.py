@@ -43,6 +43,7 @@ def test_keeps_what_is_above_the_cliff_best_first():
 def test_scores_are_written_as_python_floats_into_copies():
     given_ = documents()
     given_[0].metadata["relevance_score"] = 9  # of an earlier question
+    given_[0].metadata["deep"]["size"] = np.float32(0.5)  # which no graph's checkpoint holds
     before = copy.deepcopy(given_)
     scores = list(np.array(CLIFF, dtype=np.float32))
     out = paper(scores).compress_documents(given_, "question")

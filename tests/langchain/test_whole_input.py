@@ -46,6 +46,9 @@ async def test_history_aware_retrieval(is_async):
     out = await chain.ainvoke(HISTORY) if is_async else chain.invoke(HISTORY)
     assert out["answer"] == "they sleep" and out["input"] == "and at night?"
     assert seen == ["What do bees do at night?"]
+    # LangChain's own chain hands a retriever the question alone.
+    with pytest.raises(InputError, match="put what rewrites the question around this retriever"):
+        await sage(aware).ainvoke("and at night?") if is_async else sage(aware).invoke("and at night?")
 
 
 def wrapped_retrievers(seen: list[Any]) -> list[Any]:

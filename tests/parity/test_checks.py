@@ -9,10 +9,10 @@ from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
-from llama_index.core.base.response.schema import Response
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import QueryBundle
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
@@ -24,7 +24,6 @@ from sage_llamaindex import (
     SageQueryEngine,
     verdict_of,
 )
-from sage_llamaindex import marks_of as engine_marks
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.parity.asking import Given
@@ -78,6 +77,20 @@ def of_engine(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
     return str(response), response.metadata["sage_verdict"]
 
 
+def of_parts_of_an_engine(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
+    """As LlamaIndex's engines around another one ask it: first for nodes, then for the answer."""
+    engine, question = SageGroundedEngine(stock(answer)), QueryBundle(QUESTION)
+    engine.update_prompts(engine.get_prompts())
+    if awaited:
+        nodes = asyncio.run(engine.aretrieve(question))
+        response: Any = asyncio.run(engine.asynthesize(question, nodes))
+    else:
+        nodes = engine.retrieve(question)
+        response = engine.synthesize(question, nodes)
+    assert [n.text for n in nodes] == TEXTS
+    return str(response), response.metadata["sage_verdict"]
+
+
 def of_streaming_engine(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
     engine = SageGroundedEngine(stock(answer, streaming=True))
     if not awaited:
@@ -122,6 +135,7 @@ CHECKING: dict[str, Callable[[str, bool], tuple[str, dict[str, Any]]]] = {
     "chain": of_chain,
     "streamed chain": of_streamed_chain,
     "query engine": of_engine,
+    "query engine in two calls": of_parts_of_an_engine,
     "streaming query engine": of_streaming_engine,
     "chat engine": of_chat_engine,
     "agent": of_agent,
@@ -213,16 +227,11 @@ def test_an_engine_that_found_nothing_claims_nothing() -> None:
 @pytest.mark.parametrize("streaming", [False, True])
 def test_marks_of_a_response_are_those_of_the_core(streaming: bool) -> None:
     engine = SageQueryEngine.from_args(Given(TEXTS), llm=ScriptedLLM.of([MADE_UP]), streaming=streaming)
-    response = engine.query(QUESTION)
+    response = SageGroundedEngine(engine).query(QUESTION)
+    verdict = verdict_of(response)
     passages = [n.node.text for n in response.source_nodes]
-    assert engine_marks(response, QUESTION) == mark_answer(MADE_UP, passages, question=QUESTION) != ()
-
-
-def test_marks_of_something_else() -> None:
-    for wrong in ({"answer": "x"}, "text", None):
-        with pytest.raises(InputError):
-            engine_marks(wrong)
-    assert engine_marks(Response(None)) == ()
+    assert verdict is not None
+    assert verdict.marks == mark_answer(MADE_UP, passages, question=QUESTION) != ()
 
 
 CITED = (

@@ -140,7 +140,7 @@ def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores() -> 
 class Looked:
     """Scores that are looked up."""
 
-    name, scale = "looked up", "probability"
+    scale = "probability"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         return [SCORES[TEXTS.index(text)] for text in texts]

@@ -382,6 +382,8 @@ def said_by_tool(retriever: Any) -> str:
         tool = retriever.as_tool("guide")
         text = str(tool.call(query=ASKED))
         assert tool.metadata.name == "guide" and str(asyncio.run(tool.acall(query=ASKED))) == text
+        least = str(retriever.as_tool(max_tokens=1).call(query=ASKED))
+        assert text.startswith(least) and "[2]" not in least
         return text
     tool = retriever.as_tool(name="guide")
     call = {"type": "tool_call", "id": "1", "name": "guide", "args": {"query": ASKED}}
