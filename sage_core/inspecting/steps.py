@@ -143,6 +143,12 @@ class Inspection(Displayable):
     def text(self) -> str:
         """All of it as plain text for a terminal."""
         rows = [f"question: {one_line(self.question)}", f"asked: {one_line(self.subject)}"]
+        if self.answer is not None:
+            rows += ["", f"answer: {terminal_safe(self.answer)}"]
+            for mark in self.marks:
+                if mark.support != "nothing claimed":
+                    where = "" if mark.passage is None else f" by [{self.sent[mark.passage].number}]"
+                    rows.append(f"  {mark.support}{where}: {_short(mark.text)}")
         for i, step in enumerate(self.steps, start=1):
             rows += ["", f"{i}. {step.title}", *_rows(step.passages[:_MOST], step.moves)]
             more = len(step.passages) - _MOST
@@ -151,12 +157,6 @@ class Inspection(Displayable):
                 dots = " ..." if len(step.dropped) > _MOST else ""
                 rows.append(f"  not returned: {' '.join(f'[{n}]' for n in step.dropped[:_MOST])}{dots}")
         rows += ["", f"sent: {len(self.sent)} passages, {self.tokens:,} tokens", *_rows(self.sent)]
-        if self.answer is not None:
-            rows += ["", f"answer: {terminal_safe(self.answer)}"]
-            for mark in self.marks:
-                if mark.support != "nothing claimed":
-                    where = "" if mark.passage is None else f" by [{self.sent[mark.passage].number}]"
-                    rows.append(f"  {mark.support}{where}: {_short(mark.text)}")
         return "\n".join(rows)
 
 

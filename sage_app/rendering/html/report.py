@@ -158,9 +158,9 @@ def quoted_sentences(answer: Answer) -> dict[int, list[str]]:
     return result
 
 
-def folded(title: str, *body: Child) -> Markup:
-    """A part of a page that is closed at first."""
-    return tag("details", tag("summary", title), *body, class_="fold")
+def folded(title: str, *body: Child, unfolded: bool = False) -> Markup:
+    """A part of a page that is closed at first, or ``unfolded``."""
+    return tag("details", tag("summary", title), *body, class_="fold", open="" if unfolded else None)
 
 
 def retrieval_parts(retrieval: Retrieval, selection: Selection, *, most: int | None = None) -> list[Markup]:

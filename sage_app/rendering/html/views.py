@@ -118,9 +118,9 @@ def inspection_parts(found: Inspection) -> list[Markup]:
         ),
     ]
     for i, step in enumerate(found.steps, start=1):
-        dropped = " ".join(f"[{n}]" for n in step.dropped)
-        left = note(f"Not returned: {dropped}") if dropped else None
-        sections.append(folded(f"{i}. {step.title}", _inspected(step.passages, step.moves), left))
+        left = note("Not returned: ", " ".join(f"[{n}]" for n in step.dropped)) if step.dropped else None
+        rows = _inspected(step.passages, step.moves)
+        sections.append(folded(f"{i}. {step.title}", rows, left, unfolded=left is not None))
     sections += [folded("What the LLM was sent", foreign(prompt, "pre")) for prompt in found.prompts]
     return sections
 
