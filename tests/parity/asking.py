@@ -169,17 +169,20 @@ def _sent(found: Sequence[Any]) -> list[Sent]:
     ]
 
 
+def _called(awaited: bool, plain: Any, coroutine: Any, *arguments: Any, **named: Any) -> Any:
+    """What a call gives, awaited or not."""
+    return asyncio.run(coroutine(*arguments, **named)) if awaited else plain(*arguments, **named)
+
+
 def _of_index(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
     retriever = LlamaIndexRetriever.from_index(searched.index, **at_door(**settings))
-    return _sent(asyncio.run(retriever.aretrieve(question)) if awaited else retriever.retrieve(question))
+    return _sent(_called(awaited, retriever.retrieve, retriever.aretrieve, question))
 
 
 def _of_nodes(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
     nodes = searched.index.as_retriever(similarity_top_k=60).retrieve(question)
     ours = SageNodePostprocessor(**at_door(**settings))
-    if awaited:
-        return _sent(asyncio.run(ours.apostprocess_nodes(nodes, query_str=question)))
-    return _sent(ours.postprocess_nodes(nodes, query_str=question))
+    return _sent(_called(awaited, ours.postprocess_nodes, ours.apostprocess_nodes, nodes, query_str=question))
 
 
 def _of_engine(
@@ -205,16 +208,14 @@ def _of_engine(
 
 def _of_store(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
     retriever = LangChainRetriever.from_vectorstore(searched.store, **at_door(**settings))
-    return _sent(asyncio.run(retriever.ainvoke(question)) if awaited else retriever.invoke(question))
+    return _sent(_called(awaited, retriever.invoke, retriever.ainvoke, question))
 
 
 def _of_documents(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
     scored = searched.store.similarity_search_with_score(question, k=60)
     found = [d.model_copy(update={"metadata": {**d.metadata, "score": score}}) for d, score in scored]
     ours = SageCompressor(**at_door(**settings))
-    if awaited:
-        return _sent(asyncio.run(ours.acompress_documents(found, question)))
-    return _sent(ours.compress_documents(found, question))
+    return _sent(_called(awaited, ours.compress_documents, ours.acompress_documents, found, question))
 
 
 def _of_chain(question: str, searched: Searched, awaited: bool = False, **settings: Any) -> list[Sent]:
@@ -279,10 +280,7 @@ def _by_nodes(
 ) -> Ranked:
     nodes, ours = _nodes(found, related), SageNodePostprocessor(**at_door(**settings))
     before = str(nodes)
-    if awaited:
-        kept = asyncio.run(ours.apostprocess_nodes(nodes, query_str=question))
-    else:
-        kept = ours.postprocess_nodes(nodes, query_str=question)
+    kept = _called(awaited, ours.postprocess_nodes, ours.apostprocess_nodes, nodes, query_str=question)
     assert str(nodes) == before, "the caller's own are never changed"
     return _scored(kept)
 
@@ -300,10 +298,7 @@ def _by_documents(found: Sequence[Listed], question: str, awaited: bool = False,
         about |= {"source": place.document, "start_index": place.start} if place is not None else {}
         documents.append(Document(text, metadata={"score": score, **about}))
     ours = SageCompressor(**at_door(**settings))
-    if awaited:
-        kept = asyncio.run(ours.acompress_documents(documents, question))
-    else:
-        kept = ours.compress_documents(documents, question)
+    kept = _called(awaited, ours.compress_documents, ours.acompress_documents, documents, question)
     return [(d.page_content, d.metadata["relevance_score"]) for d in kept]
 
 

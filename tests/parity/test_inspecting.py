@@ -244,14 +244,14 @@ def test_each_round_is_shown(make: Any, over: Searched) -> None:
     "make", [TARGETS[n][0] for n in TARGETS if "vectors" in n or "ours" in n] + [our_chain]
 )
 async def test_awaited_it_shows_the_same_and_two_at_once_are_kept_apart(make: Any, over: Searched) -> None:
-    expected, theirs = inspect(make(over)), over.index.as_retriever(similarity_top_k=4)
+    expected, theirs = inspect(make(over)), over.index.as_query_engine(llm=MockLLM(), similarity_top_k=4)
     target: Any = make(over)
     package: Any = sage_langchain if hasattr(target, "invoke") else sage_llamaindex
     one, other = await asyncio.gather(
         package.ainspect(target, QUESTION), sage_llamaindex.ainspect(theirs, "What lives on the roof?")
     )
     assert steps(one) == steps(expected) and one.answer == expected.answer
-    assert [p.text for p in one.sent] == [p.text for p in expected.sent]
+    assert [p.text for p in one.sent] == [p.text for p in expected.sent] and one.prompts == expected.prompts
     assert steps(other) == ["VectorIndexRetriever"] and len(other.sent) == 4
 
 

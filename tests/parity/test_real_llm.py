@@ -13,7 +13,6 @@ import pytest
 
 from sage_app import LLMAnswerer, Sage
 from sage_app.models import OpenAIChat
-from sage_core.feedback import FeedbackResult
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -65,20 +64,16 @@ def _answers(port: int) -> bool:
         return False
 
 
-def ends_well(text: str, feedback: FeedbackResult) -> None:
-    assert text.strip() and feedback.stop_reason in STOPS
-    usage = feedback.rounds[0].answer_usage
-    assert usage is not None and 0 < usage.completion <= 2 * MOST_TOKENS
-    assert feedback.usage.calls >= len(feedback.rounds)
-
-
 async def test_sage(chat: OpenAIChat, tmp_path: Path) -> None:
     (tmp_path / "guide.md").write_text("\n\n".join(GUIDE))
     with Sage(tmp_path / "store", answerer=LLMAnswerer(chat)) as sage:
         sage.ingest([tmp_path / "guide.md"])
         *pieces, streamed = sage.stream(UNSAID)
         for answer in (sage.ask(UNSAID), await sage.aask(UNSAID), streamed):
-            ends_well(answer.text, answer.feedback)  # type: ignore[union-attr]
-            assert not answer.feedback.rounds[0].answer_usage.estimated  # type: ignore[union-attr]
+            feedback = answer.feedback  # type: ignore[union-attr]
+            assert answer.text.strip() and feedback.stop_reason in STOPS  # type: ignore[union-attr]
+            usage = feedback.rounds[0].answer_usage
+            assert usage is not None and 0 < usage.completion <= 2 * MOST_TOKENS and not usage.estimated
+            assert feedback.usage.calls >= len(feedback.rounds)
             assert any(m.support in ("unsure", "not found") for m in answer.marks())  # type: ignore[union-attr]
     assert len([piece for piece in pieces if isinstance(piece, str)]) > 3
