@@ -193,15 +193,6 @@ def test_a_right_to_left_text_does_not_turn_its_neighbors(browser: Browser, page
     )
 
 
-def test_candidates_open_without_scripts(browser: Browser, pages: dict[str, Path]):
-    with opened(browser, pages["usual"], Seen(), width=DESKTOP, scripts=False) as page:
-        full = page.locator(".rows .full").nth(12)
-        page.locator(".fold>summary").last.click()
-        assert not full.is_visible()
-        page.locator(".rows summary").nth(12).click()
-        assert full.is_visible() and "Passage 13 about" in (full.text_content() or "")
-
-
 def test_one_curve_is_seen_at_every_width_and_has_a_name(browser: Browser, pages: dict[str, Path]):
     for width in (PHONE, 640, 641, DESKTOP):
         with opened(browser, pages["usual"], Seen(), width=width) as page:

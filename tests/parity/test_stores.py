@@ -327,7 +327,6 @@ class Hybrid(Unreadable):
         (lambda: SageRetriever.from_index(SummaryIndex([])), "none"),
         (lambda: SageRetriever(FixedRetriever(), words=[TextNode(text="x")]), "nodes given"),
         (lambda: STORES["memory"]().retriever(), "in-memory store"),
-        (lambda: STORES["Chroma, l2"]().retriever(), "Chroma collection"),
         (lambda: ChainRetriever(base_retriever=lambda q: []), "none"),
         (lambda: ChainRetriever.from_vectorstore(Unreadable()), "none"),
         (lambda: ChainRetriever.from_vectorstore(Hybrid()), "own"),
