@@ -26,23 +26,9 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import merge_configs
 
-from sage_core.feedback import (
-    FeedbackConfig,
-    FeedbackLoop,
-    FeedbackResult,
-    Verdict,
-)
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict
 from sage_core.feedback.critic import critic_messages
-from sage_core.feedback.drivers import (
-    Answered,
-    Call,
-    Compute,
-    Judged,
-    Steps,
-    StreamedCall,
-    adrive,
-    drive,
-)
+from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, StreamedCall, adrive, drive
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.prompting import phrases_for
 from sage_core.llm.prompts import answer_messages

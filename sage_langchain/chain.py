@@ -17,14 +17,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SkipValidation,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from llama_index.core.schema import (
-    BaseNode,
-    MetadataMode,
-    NodeRelationship,
-    NodeWithScore,
-    TextNode,
-)
+from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, TextNode
 
 from sage_core.passages import joined, plain_copy, reading_order
 from sage_core.text.outline import PATH_KEY, TITLE_KEY
