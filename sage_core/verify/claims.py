@@ -118,7 +118,7 @@ def support_odds(counts: Sequence[float], logit: float) -> float:
     """Log-odds of support, of a claim's counts and of the entailment model's logit within its bound."""
     *weights, share, intercept = coefficients()["support"]
     bounded = max(-MOST_LOGIT, min(MOST_LOGIT, logit))
-    return float(np.dot(weights, counts)) + share * bounded + intercept
+    return float(np.dot(weights, counts) + share * bounded + intercept)
 
 
 def log_odds(probability: float) -> float:

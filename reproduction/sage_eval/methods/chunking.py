@@ -62,7 +62,7 @@ class FixedChunker:
         sentences = split_sentences(text)
         counts = token_lengths(self._counter, [s.of(text) for s in sentences], self._room)
         spans = self._packed(text, sentences, counts)
-        return self._drawn_out(text, spans, sentences, counts) if self._overlap else spans
+        return self._drawn_out(text, spans, sentences) if self._overlap else spans
 
     def _packed(self, text: str, sentences: Sequence[Span], counts: Sequence[int]) -> list[Span]:
         """As many whole sentences as fit, again and again; pieces of one that does not fit alone."""
@@ -89,22 +89,20 @@ class FixedChunker:
             first = last
         return result
 
-    def _drawn_out(
-        self, text: str, spans: Sequence[Span], sentences: Sequence[Span], counts: Sequence[int]
-    ) -> list[Span]:
+    def _drawn_out(self, text: str, spans: Sequence[Span], sentences: Sequence[Span]) -> list[Span]:
         result = list(spans[:1])
         last = 0
         for before, span in itertools.pairwise(spans):
             while last < len(sentences) and sentences[last].start < span.start:
                 last += 1
-            first, size = last, 0
+            first = last
+            # Counted together: sentences in two languages may be more tokens than each alone.
             while (
                 first
                 and sentences[first - 1].start > before.start
-                and size + counts[first - 1] <= self._overlap
+                and self._counter.count(text[sentences[first - 1].start : span.start]) <= self._overlap
             ):
                 first -= 1
-                size += counts[first]
             limit = self._room + self._overlap
             while first < last and self._counter.count(text[sentences[first].start : span.end]) > limit:
                 first += 1
