@@ -116,7 +116,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
             search_kwargs: As of the store's ``as_retriever``; a ``filter`` holds for both searches. Only some
-                stores heed a ``score_threshold`` here; all do by ``as_retriever(search_type=
+                stores heed a ``score_threshold`` here; most do by ``as_retriever(search_type=
                 "similarity_score_threshold", ...)``, as the ``base_retriever`` of the class.
             k: Return exactly so many.
             candidates: Documents of the vector search that are reranked (paper: N). The keyword search gives
