@@ -83,8 +83,8 @@ def link_ids(
         ids: Of each candidate.
         previous: Id of the chunk before each; None if it is not known.
         following: Id of the chunk after each.
-        places: Neighbors of candidates that name none, and that none names, are told by these. What a parser
-            linked is surer than offsets, which parsers with windows make overlap.
+        places: Of each candidate. They say who is beside a candidate that names nobody and that nobody names;
+            names are surer, since parsers with windows make offsets overlap.
     """
     at = {name: i for i, name in enumerate(ids)}
     before = [None if p is None else at.get(p) for p in previous]
@@ -156,7 +156,7 @@ def beside(i: int, links: Sequence[Links]) -> Iterator[tuple[int, float]]:
     for side in range(2):  # before it, after it
         other = links[i][side]
         for step in range(STEPS):
-            if other is None:
+            if other is None or other == i:  # a ring: nobody vouches for itself
                 break
             yield other, 0.5**step
             other = links[other][side]

@@ -92,6 +92,7 @@ def test_what_gives_no_score_vouches_for_nobody(scale):
     assert vouch([0.5, -math.inf], [*CHAIN[:1], Links(0)], scale) == [0.5, -math.inf]
     assert vouch([0.5, 0.25, 0.125], [Links()] * 3, scale) == [0.5, 0.25, 0.125]
     assert vouch([0.5, 0.25, 0.125], CHAIN, scale, weight=0) == [0.5, 0.25, 0.125]
+    assert vouch([0.5, -math.inf], [Links(1, 1), Links(0, 0)], scale)[0] == 0.5, "in a ring"
     assert vouch([], [], scale) == []
 
 
