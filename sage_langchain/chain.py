@@ -24,6 +24,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.selection import SelectionConfig
+from sage_core.selection.config import limited
 from sage_langchain._runnables import CheckedModel, Instance, layers, query_of
 from sage_langchain._session import Session
 from sage_langchain.retriever import SageRetriever
@@ -256,7 +257,7 @@ def create_sage_chain(
         selection: How much of the candidates is shown at first, as ``loop.selection``.
         max_context_tokens: Most tokens shown, in whole documents and at least one.
     """
-    shown = (selection or loop.selection).limited(max_context_tokens)
+    shown = limited(selection or loop.selection, max_context_tokens)
     return SageChain(
         llm=llm, retriever=retriever, prompt=prompt, critic=critic, loop=replace(loop, selection=shown)
     )

@@ -98,12 +98,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         "documents and question share decides which way they count.",
     )
     selection: Instance[SelectionConfig] = Field(
-        default_factory=SelectionConfig, description="How many to keep: a `SelectionConfig`."
-    )
-    max_context_tokens: int | None = Field(
-        default=None,
-        gt=0,
-        description="Most tokens to keep, in whole documents and at least one. None: as the selection says.",
+        default_factory=SelectionConfig,
+        description="How many to keep, and how many tokens at most: a `SelectionConfig`.",
     )
     passages: Literal["auto", "off"] = Field(
         default="auto",
@@ -114,14 +110,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     _reported_overruled: bool = PrivateAttr(default=False)
 
-    @property
-    def limits(self) -> SelectionConfig:
-        """How many documents to keep, within ``max_context_tokens``."""
-        return self.selection.limited(self.max_context_tokens)
-
     @model_validator(mode="after")
     def _check(self) -> Self:
-        assert self.limits is not None  # what does not go together fails now
         scorer = self._scorer
         if scorer is not None and not (hasattr(scorer, "score") and hasattr(scorer, "scale")):
             raise InputError(
@@ -181,7 +171,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return await adrive(self._ranking(documents, query, searched))
 
     def _ranking(self, documents: Sequence[Document], query: str, searched: bool) -> Steps[Ranked]:
-        scorer, limits = self._scorer, self.limits
+        scorer, limits = self._scorer, self.selection
         if not documents:
             return Ranked([], "probability", limits)
         ranker = PassageRanker(scorer if isinstance(scorer, HybridReranker) else _hybrid())

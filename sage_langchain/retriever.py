@@ -30,6 +30,7 @@ from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig
+from sage_core.selection.config import limited
 from sage_core.selection.cut import fitting
 from sage_core.text.header import with_header
 from sage_core.text.outline import header_of, passage_header
@@ -141,8 +142,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
             base_compressor=SageCompressor(
                 passages=passages,
                 reranker=reranker,
-                selection=selection or SelectionConfig(),
-                max_context_tokens=max_context_tokens,
+                selection=limited(selection, max_context_tokens),
             ),
             search_kwargs=search_kwargs or {},
             k=k,

@@ -41,6 +41,7 @@ from sage_core.selection import (
     rank_order,
     read_scores,
 )
+from sage_core.selection.config import limited
 from sage_llamaindex._component import SageComponent, text_counter
 from sage_llamaindex._neighbors import retrieved, show_places
 from sage_llamaindex._passages import Part, join, unnamed
@@ -54,9 +55,7 @@ Ended = Callable[[Sequence[NodeWithScore]], None]
 def _read_selection(value: Any) -> SelectionConfig:
     if isinstance(value, Mapping):  # saved by `to_dict`
         return SelectionConfig.from_dict(value)
-    if not isinstance(value, SelectionConfig | None):
-        raise InputError(f"selection is a SelectionConfig, not {value!r}")
-    return value or SelectionConfig()
+    return limited(value, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     new `NodeWithScore` objects around the same nodes. Where there is no reranker and no node has a score
     there is nothing to go by, and all are returned.
 
-    How much is kept is said by ``selection=SelectionConfig(...)``, and how many tokens at most by
-    ``max_context_tokens``.
+    How much is kept, and how many tokens at most, is said by ``selection=SelectionConfig(...)``.
 
     Examples:
         >>> from llama_index.core.schema import NodeWithScore, TextNode
@@ -146,11 +144,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ] = Field(
         default_factory=SelectionConfig,
         description="How many nodes to keep: a `sage_core.selection.SelectionConfig`.",
-    )
-    max_context_tokens: int | None = Field(
-        default=None,
-        gt=0,
-        description="Most tokens to keep, in whole nodes and at least one. None: as the selection says.",
     )
     passages: Literal["auto", "off"] = Field(
         default="auto",
@@ -192,10 +185,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return value
         return {"custom": name_of(value)}
 
-    def model_post_init(self, context: Any) -> None:
-        """Let what does not go together fail now."""
-        _ = self.limits
-
     @property
     def _scorer(self) -> Any:
         return self._own if self.reranker == "hybrid" else self.reranker
@@ -203,11 +192,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @property
     def _ranker(self) -> PassageRanker:
         return PassageRanker(self.reranker if isinstance(self.reranker, HybridReranker) else self._own)
-
-    @property
-    def limits(self) -> SelectionConfig:
-        """How many nodes to keep, within ``max_context_tokens``."""
-        return self.selection.limited(self.max_context_tokens)
 
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
         # Retrievers return 2 nodes unless told otherwise; a small index of ours has no more.
@@ -315,7 +299,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         selection: SelectionConfig | None = None,
     ) -> Selection:
         """What the rule keeps of these scores, and why: a step of its own in traces."""
-        return (selection or self.limits).select(scores, scale, tokens)
+        return (selection or self.selection).select(scores, scale, tokens)
 
     @dispatcher.span
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
@@ -325,7 +309,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 self._warn("no node has a score: all are kept")
             return list(ranking.nodes)
         # Counted only for rules that look at them: it takes longer than the rule itself.
-        limits = ranking.selecting(self.limits)
+        limits = ranking.selecting(self.selection)
         tokens = tokens_of(ranking.nodes) if limits.counts_tokens else None
         chosen = self.select(ranking.scores, ranking.scale, tokens, limits)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)

@@ -120,7 +120,7 @@ class SageQueryEngine(RetrieverQueryEngine):
                 sage = retriever.postprocessor
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
             if any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors):
-                sage = SageNodePostprocessor(reranker=None, selection=sage.limits)
+                sage = SageNodePostprocessor(reranker=None, selection=sage.selection)
             postprocessors.append(sage)
         if isinstance(retriever, SageRetriever):
             # The engine selects anew in every round, so the retriever must hand over all candidates.
@@ -315,7 +315,7 @@ class SageQueryEngine(RetrieverQueryEngine):
                 synthesizer=self._response_synthesizer,
                 critic=self._critic if graded else None,
             )
-            selection = ranking.selecting(self._sage.limits)
+            selection = ranking.selecting(self._sage.selection)
             # Candidates without any score are all shown at first, as the postprocessor does.
             if ranking.nodes and not ranking.scored:
                 selection = replace(selection, min_k=len(ranking.nodes), max_k=None)

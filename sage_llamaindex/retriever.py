@@ -27,6 +27,7 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import SelectionConfig
+from sage_core.selection.config import limited
 from sage_core.selection.cut import fitting
 from sage_core.word_index.search import WordSearch
 from sage_llamaindex._component import text_counter
@@ -118,8 +119,7 @@ class SageRetriever(BaseRetriever):
         self._postprocessor = SageNodePostprocessor(
             passages=passages,
             reranker=reranker,
-            selection=selection or SelectionConfig(),
-            max_context_tokens=max_context_tokens,
+            selection=limited(selection, max_context_tokens),
         )
         self._retriever = retriever
         self._index: Any = None

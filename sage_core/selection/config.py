@@ -109,18 +109,6 @@ class SelectionConfig:
         """
         return select(scores, scale=scale, tokens=tokens, **self.keywords)
 
-    def limited(self, max_context_tokens: int | None) -> SelectionConfig:
-        """With the ``max_context_tokens`` that a door was given beside it; None leaves it as it is.
-
-        Raises:
-            InputError: Where this has another one.
-        """
-        if max_context_tokens is None:
-            return self
-        if self.max_context_tokens not in (None, max_context_tokens):
-            raise InputError("max_context_tokens is given twice: beside the selection, and in it")
-        return replace(self, max_context_tokens=max_context_tokens)
-
     def to_dict(self) -> dict[str, Any]:
         """What differs from the defaults, in a JSON-ready form; of a rule of your own it holds the name."""
         default = SelectionConfig().keywords
@@ -149,3 +137,19 @@ class SelectionConfig:
     def updated(self, **settings: Any) -> SelectionConfig:
         """These settings with those given in their place; None leaves a setting as it is."""
         return replace(self, **{name: value for name, value in settings.items() if value is not None})
+
+
+def limited(selection: SelectionConfig | None, max_context_tokens: int | None) -> SelectionConfig:
+    """The selection that a door was given, with the ``max_context_tokens`` beside it; None says nothing.
+
+    Raises:
+        InputError: For what is no selection, or one that has another ``max_context_tokens``.
+    """
+    if not isinstance(selection, SelectionConfig | None):
+        raise InputError(f"selection is a SelectionConfig, not {selection!r}")
+    chosen = selection or SelectionConfig()
+    if max_context_tokens is None:
+        return chosen
+    if chosen.max_context_tokens not in (None, max_context_tokens):
+        raise InputError("max_context_tokens is given twice: beside the selection, and in it")
+    return replace(chosen, max_context_tokens=max_context_tokens)

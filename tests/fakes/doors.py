@@ -6,7 +6,7 @@ from typing import Any
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig
 
-_SELECTION = {field.name for field in fields(SelectionConfig)} - {"max_context_tokens"}
+_SELECTION = {field.name for field in fields(SelectionConfig)}
 _LOOP = {field.name for field in fields(FeedbackConfig)} - {"selection", "critic"}
 
 

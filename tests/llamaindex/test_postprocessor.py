@@ -167,9 +167,7 @@ class TestSaving:
         ["auto", "gradient", Gradient(0.5), RelativeToTop(0.3), Earliest((Gradient(), RelativeToTop(0.5)))],
     )
     def test_names_and_rules_round_trip(self, rule: Any) -> None:
-        sage = SageNodePostprocessor(
-            reranker=None, selection=SelectionConfig(rule=rule, min_k=3), max_context_tokens=90
-        )
+        sage = SageNodePostprocessor(reranker=None, selection=SelectionConfig(rule=rule, min_k=3))
         data = sage.to_dict()
         for again in (
             SageNodePostprocessor.from_dict(data),
@@ -203,7 +201,6 @@ class TestSaving:
             ({"reranker": SageNodePostprocessor()}, "SageNodePostprocessor"),
             ({"reranker": "hybrid", "device": "cpu"}, "device"),
             ({"selection": 3}, "selection"),
-            ({"selection": SelectionConfig(max_context_tokens=9), "max_context_tokens": 8}, "twice"),
         ],
     )
     def test_unknown_arguments_are_refused_with_advice(self, wrong: dict[str, Any], advice: str) -> None:

@@ -135,13 +135,11 @@ def filled_store() -> InMemoryVectorStore:
 
 
 SELECTING: dict[str, Callable[..., Any]] = {
-    "SageNodePostprocessor": SageNodePostprocessor,
     "SageRetriever": lambda **s: NodeRetriever(an_index().as_retriever(), **s).postprocessor,
     "SageRetriever.from_index": lambda **s: NodeRetriever.from_index(an_index(), **s).postprocessor,
     "SageQueryEngine.from_index": lambda **s: (
         SageQueryEngine.from_index(an_index(), llm=MockLLM(), **s)._sage
     ),
-    "SageCompressor": SageCompressor,
     "from_vectorstore": lambda **s: SageRetriever.from_vectorstore(filled_store(), **s).base_compressor,
 }
 
@@ -149,8 +147,8 @@ SELECTING: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("door", SELECTING)
 def test_how_much_is_said_in_one_way_at_every_door(door: str) -> None:
     config, make = SelectionConfig(gradient=0.4, max_k=5), SELECTING[door]
-    assert make(selection=config).limits == config
-    assert make(selection=config, max_context_tokens=700).limits == replace(config, max_context_tokens=700)
+    assert make(selection=config).selection == config
+    assert make(selection=config, max_context_tokens=700).selection == replace(config, max_context_tokens=700)
     for refused in ({"min_k": 3}, {"selection": 3}, {"max_context_tokens": 0}):
         with pytest.raises((InputError, TypeError), match=next(iter(refused))):
             make(**refused)
