@@ -14,7 +14,7 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback import Verdict
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.verify import AnswerMark, LocalJudge, check, shared_judge
-from sage_core.verify.marks import FAILED, UNSUPPORTED
+from sage_core.verify.verdict import FAILED, UNSUPPORTED
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

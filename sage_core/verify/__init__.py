@@ -2,12 +2,19 @@
 
 from sage_core.feedback.types import AnswerMark
 from sage_core.llm.abstentions import abstains
-from sage_core.verify.claims import split_claims, support
-from sage_core.verify.judge import LocalJudge, shared_judge
-from sage_core.verify.local_check import LocalCritic, check, local_check, settled, unsure_statements
-from sage_core.verify.marks import correct_citations, mark_answer
+from sage_core.verify.claims import split_claims
+from sage_core.verify.judge import LocalJudge, shared_judge, support
 from sage_core.verify.model_judge import ModelJudge
 from sage_core.verify.passages import Source
+from sage_core.verify.verdict import (
+    LocalCritic,
+    check,
+    correct_citations,
+    local_check,
+    mark_answer,
+    settled,
+    unsure_statements,
+)
 
 __all__ = [
     "AnswerMark",

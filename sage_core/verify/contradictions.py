@@ -62,18 +62,8 @@ class Contradiction:
     def reason(self, material: ParsedPassages) -> str:
         """In words, with the place."""
         passage = self.sentence.passage
-        where = headings_above(passage, self.sentence.span.start, material) or f"passage {passage + 1}"
+        where = material.heading_of(self.sentence) or f"passage {passage + 1}"
         return f"the passages say “{self.instead}” ({where}) where it says “{self.said}”"
-
-
-def headings_above(passage: int, at: int, material: ParsedPassages) -> str:
-    """The first and the last heading above a place in a passage; empty for none."""
-    above = [
-        ", ".join(part.strip() for part in s.text.strip("#=*_ \t").split(">"))
-        for s in material.sentences
-        if s.passage == passage and s.kind == "heading" and s.span.start < at
-    ]
-    return ", ".join(filter(None, dict.fromkeys([*above[:1], *above[-1:]])))
 
 
 def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradiction | None, Sentence | None]:

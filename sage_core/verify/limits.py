@@ -6,12 +6,25 @@ import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Sequence, Set
+from functools import lru_cache
 
 from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import CLAUSES, DATES, DENIAL, EMPTY_WORDS, NUMBER_WORDS, word_set
-from sage_core.verify.passages import ParsedPassages, Sentence, exact_tokens, exact_words
+from sage_core.verify.claims import QUOTED
+from sage_core.verify.passages import ParsedPassages, Sentence
 from sage_core.verify.quantities import missing, quantities
 
+# A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
+# A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
+# are bounded, so that a run of marks takes linear time.
+_EXACT = re.compile(
+    r"(?:[<>≤≥≈~±]\s{0,3}|[$€£¥₹]\s{0,3}|(?<![\w)%°])[-+]|(?<=[^\W\d] )- ){0,3}(?:(?<!\w)[.,])?"
+    r"\d\w*(?:[.,:/·'’-]\d\w*)*"
+    r"(?:\s{0,3}(?:[%‰°$€£¥₹]|(?:percent|per cent|hundred|thousand|million|billion|trillion)\b)){0,3}"
+    r"|\w+"
+)
+_DASHES = str.maketrans("‐‑‒–—−", "------")
+_QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
 _QUOTED_WORDS = 3  # Fewer stand word for word in many passages by chance. By hand.
 _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
 # Words that hold no place between two others: "Ann is the oldest" is "the oldest is Ann".
@@ -61,6 +74,15 @@ _WHOLE = ("except", "if", "only", "until", "supposed")  # Of the whole sentence;
 # -- quoted whole --------------------------------------------------------------------------------------------
 
 
+def misquoted(text: str, material: ParsedPassages) -> bool:
+    """Whether a claim quotes what the passages do not hold."""
+    texts = [*material.passages, *(s.text for s in material.sentences if s.cells)]
+    return any(
+        len(q.split()) >= _QUOTE_WORDS and not any(f" {q} " in exact_tokens(t)[0] for t in texts)
+        for q in map(exact_words, QUOTED.findall(text))
+    )
+
+
 def quoted_whole(text: str, material: ParsedPassages, *, marked: bool = False) -> bool:
     """Whether a claim fills sentences, or a clause whose rest takes nothing back, of one passage or row.
 
@@ -102,6 +124,19 @@ def _is_clause(
     rest = f"{before} {after}".lower()
     taken_back = any(_LIMITERS[name].search(rest) for name in ("not", *_WHOLE))
     return bool(clause) and not taken_back and _SAID.search(rest) is None
+
+
+def exact_words(text: str) -> str:
+    """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
+    return exact_tokens(text)[0].strip()
+
+
+@lru_cache(maxsize=512)
+def exact_tokens(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """`exact_words` with a space at both ends, and where each of them stands in the text."""
+    lower = text.replace("İ", "i").lower().translate(_DASHES)  # The one letter that grows: places stay.
+    found = list(_EXACT.finditer(lower))
+    return f" {' '.join(''.join(m[0].split()) for m in found)} ", tuple(m.span() for m in found)
 
 
 # -- limited alike -------------------------------------------------------------------------------------------

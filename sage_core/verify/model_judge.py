@@ -11,8 +11,7 @@ from sage_core.errors import InputError, ModelError
 from sage_core.feedback.types import AnswerMark, Support
 from sage_core.text.keywords import UNSPACED
 from sage_core.text.spans import Span
-from sage_core.verify.judge import LocalJudge
-from sage_core.verify.scoring import SUPPORTED_FROM, VERBATIM_REASON
+from sage_core.verify.judge import SUPPORTED_FROM, VERBATIM_REASON, LocalJudge
 
 Pair = tuple[str, str]
 Scorer = Callable[[Sequence[Pair]], Sequence[float]]

@@ -27,16 +27,6 @@ from sage_core.verify.quantities import SCALES, quantities
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
 _MOST_CHARACTERS = 200_000  # A table may have no blanks.
 _LANGUAGE_CHARACTERS = 20_000  # that show whether passages are English
-# A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
-# A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
-# are bounded, so that a run of marks takes linear time.
-_EXACT = re.compile(
-    r"(?:[<>≤≥≈~±]\s{0,3}|[$€£¥₹]\s{0,3}|(?<![\w)%°])[-+]|(?<=[^\W\d] )- ){0,3}(?:(?<!\w)[.,])?"
-    r"\d\w*(?:[.,:/·'’-]\d\w*)*"
-    r"(?:\s{0,3}(?:[%‰°$€£¥₹]|(?:percent|per cent|hundred|thousand|million|billion|trillion)\b)){0,3}"
-    r"|\w+"
-)
-_DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = " \t\r\n#=*~^:-"
 _SCALE = re.compile(r"(?i)(?:\bin |[$€£] ?)(thousand|million|billion|bn|m)s?\b")  # Of all numbers of a table.
 _REFERS = re.compile(r"(?:In|On|At|For|From|During|If|Where|When)\b[^.;]{0,60}?\b(?:it|they)\b")
@@ -86,12 +76,8 @@ class Sentence:
     text: str
     kind: str
     stems: tuple[str, ...]
+    words: frozenset[str]
     cells: tuple[Cell, ...] = ()  # Of a table's row.
-
-    @property
-    def words(self) -> frozenset[str]:
-        """Its content words, stemmed."""
-        return frozenset(self.stems)
 
     @property
     def refers(self) -> bool:
@@ -120,6 +106,15 @@ class ParsedPassages:
     passages: tuple[str, ...]
     weights: Mapping[str, float]
     readable: bool
+
+    def heading_of(self, sentence: Sentence) -> str:
+        """The first and the last heading above a sentence; empty for none."""
+        above = [
+            ", ".join(part.strip() for part in s.text.strip("#=*_ \t").split(">"))
+            for s in self.sentences
+            if s.passage == sentence.passage and s.kind == "heading" and s.span.start < sentence.span.start
+        ]
+        return ", ".join(filter(None, dict.fromkeys([*above[:1], *above[-1:]])))
 
 
 def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
@@ -154,7 +149,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         rows = _rows(passage, i, spans, kinds)
         for j, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
             own = tuple(stem_list(span.of(passage)))
-            sentence = rows.get(j) or Sentence(i, span, span.of(passage), kind, own)
+            sentence = rows.get(j) or Sentence(i, span, span.of(passage), kind, own, frozenset(own))
             pairs.update(itertools.pairwise(sentence.stems))
             sentences.append(sentence)
     whole = "\n".join(passages)
@@ -207,7 +202,8 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
                 )
                 cells = (*above, *(Cell(name, cell.text, cell.span, counted) for name, cell in own))
                 told = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
-                rows[i] = Sentence(passage, spans[i], told, "row", tuple(stem_list(told)), cells)
+                stems = tuple(stem_list(told))
+                rows[i] = Sentence(passage, spans[i], told, "row", stems, frozenset(stems), cells)
     return rows
 
 
@@ -248,16 +244,3 @@ def _cells(text: str, span: Span) -> list[Cell]:
 def idf_weights(counts: Mapping[str, int], n: int) -> dict[str, float]:
     """The weight of each word by the number of sentences that hold it: ``log(1 + n / (1 + df))``."""
     return {word: math.log1p(n / (1 + df)) for word, df in counts.items()}
-
-
-def exact_words(text: str) -> str:
-    """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
-    return exact_tokens(text)[0].strip()
-
-
-@lru_cache(maxsize=512)
-def exact_tokens(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """`exact_words` with a space at both ends, and where each of them stands in the text."""
-    lower = text.replace("İ", "i").lower().translate(_DASHES)  # The one letter that grows: places stay.
-    found = list(_EXACT.finditer(lower))
-    return f" {' '.join(''.join(m[0].split()) for m in found)} ", tuple(m.span() for m in found)

@@ -20,9 +20,8 @@ from sage_core.embedding.storage import load_folder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.keywords import stem_list
 from sage_core.text.wordpiece import TOKENIZER_FILE
-from sage_core.verify.judge import Entailment
+from sage_core.verify.judge import Entailment, evidence_text, find_evidence
 from sage_core.verify.passages import parse_passages
-from sage_core.verify.scoring import evidence_text, find_evidence
 from sage_train.folders import save_difference
 
 # As the bundled weights were trained; they saw claims made by rule of plain text besides.

@@ -32,10 +32,9 @@ import typer
 from numpy.typing import NDArray
 
 from sage_app.cli.options import path_argument, print_json
-from sage_core.verify.claims import COEFFICIENTS, MOST_LOGIT, split_claims
-from sage_core.verify.judge import Entailment
+from sage_core.verify.claims import split_claims
+from sage_core.verify.judge import COEFFICIENTS, MOST_LOGIT, Entailment, score_claim
 from sage_core.verify.passages import parse_passages
-from sage_core.verify.scoring import score_claim
 
 logger = logging.getLogger(__name__)
 app = typer.Typer()
