@@ -41,7 +41,7 @@ def check(
     from sage_app.pipeline.sage import Sage
     from sage_core.verify import Source, split_claims
     from sage_core.verify import check as check_answer
-    from sage_core.verify.claims import CITATION
+    from sage_core.verify.judge import CITATION
 
     if file == "-":
         answer = decode(sys.stdin.buffer.read(), encoding, name="standard input")

@@ -2,8 +2,7 @@
 
 from sage_core.feedback.types import AnswerMark
 from sage_core.llm.abstentions import abstains
-from sage_core.verify.claims import split_claims
-from sage_core.verify.judge import LocalJudge, shared_judge, support
+from sage_core.verify.judge import LocalJudge, shared_judge, split_claims
 from sage_core.verify.model_judge import ModelJudge
 from sage_core.verify.passages import Source
 from sage_core.verify.verdict import (
@@ -13,6 +12,7 @@ from sage_core.verify.verdict import (
     local_check,
     mark_answer,
     settled,
+    support,
     unsure_statements,
 )
 

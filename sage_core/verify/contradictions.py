@@ -59,10 +59,10 @@ class Contradiction:
     instead: str
     sentence: Sentence
 
-    def reason(self, material: ParsedPassages) -> str:
+    def reason(self) -> str:
         """In words, with the place."""
         passage = self.sentence.passage
-        where = material.heading_of(self.sentence) or f"passage {passage + 1}"
+        where = self.sentence.heading or f"passage {passage + 1}"
         return f"the passages say “{self.instead}” ({where}) where it says “{self.said}”"
 
 

@@ -22,17 +22,20 @@ import numpy as np
 from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PairEncoder
 from sage_core.feedback.types import AnswerMark, Support
+from sage_core.llm.abstentions import claims_nothing, opened, stated
+from sage_core.llm.prompting import shows_passages
 from sage_core.llm.reasoning import blanked_reasoning
 from sage_core.text.keywords import stem_list
 from sage_core.text.language import is_english, language_of, sample
 from sage_core.text.lexicon import names
-from sage_core.text.spans import Span
+from sage_core.text.lines import is_delimiter_row
+from sage_core.text.sentences import read_sentences
+from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.verify.claims import CITATION, MAX_CLAIMS, QUOTED, split_claims, with_question
 from sage_core.verify.contradictions import find_contradiction, unanchored
-from sage_core.verify.limits import misquoted, quoted_whole, unlike
+from sage_core.verify.limits import QUOTED, misquoted, quoted_whole, unlike
 from sage_core.verify.passages import ParsedPassages, Sentence, checked_passages, parse_passages
-from sage_core.verify.quantities import missing, quantities
+from sage_core.verify.quantities import quantities
 
 CONTRADICTED = 0.1
 """Most probability of a contradicted claim: ``benchmarks/judge.py --veto`` says how often that is wrong."""
@@ -60,6 +63,17 @@ SUPPORTED_FROM: float = _FITTED["supported_from"]
 """From training data: of answers of one claim from it on that no rule bounds 85% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
 _HARDLY = 0.25  # Most words of a claim that is not found if its number or name is not. By hand.
+MAX_CLAIMS = 300
+"""Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
+_PAGE = r"(?:,? (?:pp?|pages?)\b\.? ?[\w–-]{1,12})?"
+CITATION = re.compile(
+    rf"(?i)\s?(?:\[\[?(\d{{1,3}}(?:\s?[,;]\s?\d{{1,3}})*){_PAGE}\]\]?(?:\([^()\s]{{1,200}}\))?"
+    rf"|【(\d{{1,3}})[^】\n]{{0,40}}】"
+    rf"|[\[(](?:doc(?:ument)?|passage|source|ref(?:erence)?|chunk|node)s?[.:]? ?#?(\d{{1,3}}){_PAGE}[\])]"
+    rf"|[\[(](?:see )?[^\[\]()\n]{{1,80}}\.(?:pdf|md|txt|docx?|html?|pptx?|xlsx?|csv){_PAGE}[\])])"
+)
+"""A citation as models write it: "[1, 3]", "[Doc 4, p. 7]", "[[1]](guide.pdf)", "(guide.pdf, page 12)"."""
+_MEASURE = re.compile(r"(?i)\bhow \w+")  # "How long" asks for a number, and no passage says "long".
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 _ANSWER_WORDS = 12  # Words from which on small words decide on the language. By hand.
 _RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all rounds of a question.
@@ -111,9 +125,9 @@ class LocalJudge:
         claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
         return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
 
-    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
+    def claims_at(self, answer: str, spans: Sequence[Span], passages: tuple[str, ...]) -> list[AnswerMark]:
         """As `claims`, of these parts of an answer alone, without a question."""
-        material = parse_passages(checked_passages(passages))
+        material = parse_passages(passages)
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
         quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)] if readable else []
         # The number of a passage is none of the claim's; spans stay true.
@@ -160,6 +174,7 @@ class LocalJudge:
         answer, passages = without_lone_surrogates(blanked_reasoning(answer)), checked_passages(passages)
         if _YES_OR_NO.fullmatch(answer):
             return [AnswerMark(Span(0, len(answer)), answer, reason="unsure: a bare yes or no")]
+        material = parse_passages(passages)
         claims = list(self._grounded(answer, passages))
         plain = CITATION.sub("", answer)
         words = stem_list(plain)
@@ -171,7 +186,6 @@ class LocalJudge:
         # The passage that holds question and answer, not any that happens to hold the number.
         whole = self._grounded(with_question(question, plain), passages)
         best = max(whole, key=lambda c: (bool(c.instead), c.passage is not None, len(c.text)), default=claim)
-        material = parse_passages(passages)
         said = {w for w in stem_list(as_written(plain, material)) if not w[0].isdecimal()}
         absent = said - material.words
         if absent and best.support in ("supported", "unsure") and best.reason != ROW_REASON:
@@ -190,6 +204,41 @@ def _entailment() -> Entailment:
 def shared_judge() -> LocalJudge:
     """One judge for the whole process: its models are loaded once."""
     return LocalJudge()
+
+
+# -- the statements of an answer -----------------------------------------------------------------------------
+
+
+def split_claims(answer: str) -> list[Span]:
+    """Spans of the claims in an answer: its sentences, without what opens them."""
+    result: list[Span] = []
+    if shows_passages(answer):  # It claims nothing.
+        return []
+    answer = stated(answer)
+    spans, _, kinds = read_sentences(answer)
+    heads = [i for i in range(len(spans) - 1) if is_delimiter_row(spans[i + 1].of(answer))]
+    for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
+        start = span.start
+        marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
+        start += marker.end() if marker else 0
+        start = opened(answer, start, span.end)
+        text = answer[start : span.end]
+        # An answer that is nothing but a fence is one.
+        if kind == "heading" or (kind == "code" and {*kinds} != {"code"}) or i in heads:
+            continue
+        if not stem_list(CITATION.sub("", text)):
+            continue
+        if claims_nothing(text):
+            continue
+        result.append(trim(answer, Span(start, span.end)))
+    return result
+
+
+def with_question(question: str, answer: str) -> str:
+    """A short answer as a claim: behind what its question is about, without what opens it."""
+    answer, about = answer.strip(), _MEASURE.sub("", question.strip().rstrip("?"))
+    answer = answer[opened(answer, 0, len(answer)) :]
+    return f"{about}: {answer[:1].lower()}{answer[1:]}"  # Its first letter shows no name.
 
 
 # -- one statement ------------------------------------------------------------------------------------------
@@ -245,7 +294,7 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
         other, in_row = find_contradiction(text, material)
         near = [s for s in sentences if 3 * len(s.words & {*own}) >= len({*own})] or sentences[:1]
         if other is not None:
-            reason, most, word, logit = other.reason(material), CONTRADICTED, "contradicted", 0.0
+            reason, most, word, logit = other.reason(), CONTRADICTED, "contradicted", 0.0
             instead, place = other.instead, other.sentence
         elif in_row is not None:
             reason, least, place = ROW_REASON, _IN_ROW, in_row
@@ -253,16 +302,18 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
             reason, most = f"{reason}; {why}", _UNLIKE
     claim = AnswerMark(span, written, word, reason=reason, instead=instead)
     if place is not None:
-        heading, there = material.heading_of(place), place.span.of(material.passages[place.passage])
-        claim = replace(claim, passage=place.passage, evidence=place.span, heading=heading, sentence=there)
+        there = place.span.of(material.passages[place.passage])
+        claim = replace(
+            claim, passage=place.passage, evidence=place.span, heading=place.heading, sentence=there
+        )
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
 
 
 def as_written(text: str, material: ParsedPassages) -> str:
     """A claim, its numbers and dates in the words that the passages have for them."""
-    held = [(q, s.text) for s in material.sentences for q in quantities(s.text)]
     for own in reversed(quantities(text)):
-        same = next((q.span.of(t) for q, t in held if own.agrees(q) and q.dimension == own.dimension), "")
+        held = (shown for q, shown in material.numbers if own.agrees(q) and q.dimension == own.dimension)
+        same = next(held, "")
         if same and same.lower() != own.span.of(text).lower():
             text = f"{text[: own.span.start]} {same} {text[own.span.end :]}"
     return text
@@ -299,7 +350,8 @@ def support_features(text: str, own: Sequence[str], material: ParsedPassages) ->
     words = set(own)
     near = 0  # Most words of the claim in three sentences in a row.
     for i, sentence in enumerate(sentences):
-        held = words & sentence.words
+        if not (held := words & sentence.words):
+            continue  # The next three hold as many.
         for other in sentences[i + 1 : i + 3]:
             held |= words & other.words if other.passage == sentence.passage else set()
         near = max(near, len(held))
@@ -307,12 +359,12 @@ def support_features(text: str, own: Sequence[str], material: ParsedPassages) ->
     named = {name.lower() for name in names(text)}
     share = len(words & material.words) / len(words)
     claimed = quantities(text)
-    absent = missing(claimed, (q for s in sentences for q in quantities(s.text))) / max(1, len(claimed))
+    absent = sum(not any(own.agrees(q) for q, _ in material.numbers) for own in claimed)
     return [
         share,
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
-        absent if any(c.isdecimal() for c in text) else 0.0,
+        absent / max(1, len(claimed)) if any(c.isdecimal() for c in text) else 0.0,
         sum(n.removesuffix("s") not in material.lower for n in named) / max(1, len(named)),
         min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
     ]
@@ -352,31 +404,6 @@ def find_evidence(own: Sequence[str], material: ParsedPassages) -> list[Sentence
     return chosen
 
 
-# -- the whole answer ---------------------------------------------------------------------------------------
-
-
 def chance(odds: float) -> float:
     """The probability of log-odds."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))  # beyond 30 `exp` may overflow
-
-
-def log_odds(probability: float) -> float:
-    """Log-odds of a probability, cut to 1% and 99%."""
-    p = min(0.99, max(0.01, probability))
-    return math.log(p / (1 - p))
-
-
-def support(claims: Sequence[AnswerMark]) -> float | None:
-    """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
-
-    Returns:
-        None if the judge is unsure of a claim, or nothing is claimed.
-    """
-    known = [c.probability for c in claims if c.probability is not None]
-    if not known or len(known) < len(claims):
-        return None
-    odds = np.array([log_odds(p) for p in known])
-    sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
-    # The mean alone forgives one false claim among many; the weakest alone condemns every long answer.
-    middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
-    return chance(middle)

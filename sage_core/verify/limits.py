@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from sage_core.text.keywords import stem_list
 from sage_core.text.lexicon import CLAUSES, DATES, DENIAL, EMPTY_WORDS, NUMBER_WORDS, word_set
-from sage_core.verify.claims import QUOTED
 from sage_core.verify.passages import ParsedPassages, Sentence
-from sage_core.verify.quantities import missing, quantities
+from sage_core.verify.quantities import quantities
 
 # A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
 # A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
@@ -27,6 +26,8 @@ _DASHES = str.maketrans("‐‑‒–—−", "------")
 _QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
 _QUOTED_WORDS = 3  # Fewer stand word for word in many passages by chance. By hand.
 _MAX_PLACES = 20  # In one passage, at which a claim is looked for.
+QUOTED = re.compile(r"[“\"]([^”\"]{3,2000})[”\"]")
+"""A quotation."""
 # Words that hold no place between two others: "Ann is the oldest" is "the oldest is Ann".
 _NO_PLACE = word_set("a an the and or is are was were")
 _NUMBER = "#"
@@ -153,7 +154,8 @@ def unlike(text: str, own: Sequence[str], evidence: Sequence[Sentence], material
     """
     words, claimed = set(own), quantities(text)
     # A sentence that lacks the claim's number limits another one.
-    evidence = [s for s in evidence if not missing(claimed, quantities(s.text))] or evidence
+    with_it = [s for s in evidence if all(any(map(c.agrees, quantities(s.text))) for c in claimed)]
+    evidence = with_it or evidence
     most = max((len(words & s.words) for s in evidence), default=0)
     nearest = [s for s in evidence if len(words & s.words) == most]
     if most == len(words):

@@ -55,7 +55,7 @@ class ModelJudge(LocalJudge):
         self._score = score
         self._words = check_int("max_words", max_words, minimum=1)
 
-    def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[AnswerMark]:
+    def claims_at(self, answer: str, spans: Sequence[Span], passages: tuple[str, ...]) -> list[AnswerMark]:
         """As `LocalJudge.claims_at`, with the model's probabilities, in whatever language the claims are."""
         claims = super().claims_at(answer, spans, passages)
         windows = _windows(passages, self._words)

@@ -21,7 +21,7 @@ from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.verify.quantities import SCALES, quantities
+from sage_core.verify.quantities import SCALES, Quantity, quantities
 
 # Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
 _MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
@@ -77,12 +77,9 @@ class Sentence:
     kind: str
     stems: tuple[str, ...]
     words: frozenset[str]
+    heading: str  # The first and the last one above it in its passage; empty for none.
+    refers: bool  # Whether it speaks of what the sentence before it names: "It is", "In May it is".
     cells: tuple[Cell, ...] = ()  # Of a table's row.
-
-    @property
-    def refers(self) -> bool:
-        """Whether it speaks of what the sentence before it names: "It is", "In May it is"."""
-        return points_back(self.text, Span(0, len(self.text))) or _REFERS.match(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +93,7 @@ class ParsedPassages:
         lower: All passages in lower case, to look for names in.
         passages: The passages themselves.
         weights: How rare each word is among the sentences.
+        numbers: Their quantities, each as it is written.
         readable: Whether they are English, and short enough to read.
     """
 
@@ -105,16 +103,8 @@ class ParsedPassages:
     lower: str
     passages: tuple[str, ...]
     weights: Mapping[str, float]
+    numbers: tuple[tuple[Quantity, str], ...]
     readable: bool
-
-    def heading_of(self, sentence: Sentence) -> str:
-        """The first and the last heading above a sentence; empty for none."""
-        above = [
-            ", ".join(part.strip() for part in s.text.strip("#=*_ \t").split(">"))
-            for s in self.sentences
-            if s.passage == sentence.passage and s.kind == "heading" and s.span.start < sentence.span.start
-        ]
-        return ", ".join(filter(None, dict.fromkeys([*above[:1], *above[-1:]])))
 
 
 def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
@@ -141,17 +131,23 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         or sum(map(len, passages)) > _MOST_CHARACTERS
         or any(len(w) > _LONGEST_WORD for p in passages for w in p.split())
     ):
-        return ParsedPassages((), frozenset(), frozenset(), "", passages, {}, False)
+        return ParsedPassages((), frozenset(), frozenset(), "", passages, {}, (), False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
     for i, passage in enumerate(passages):
         spans, _, kinds = read_sentences(passage)
-        rows = _rows(passage, i, spans, kinds)
+        rows = _rows(passage, spans, kinds)
+        above: list[str] = []
         for j, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
-            own = tuple(stem_list(span.of(passage)))
-            sentence = rows.get(j) or Sentence(i, span, span.of(passage), kind, own, frozenset(own))
-            pairs.update(itertools.pairwise(sentence.stems))
-            sentences.append(sentence)
+            told, cells = rows.get(j, (span.of(passage), ()))
+            stems = tuple(stem_list(told))
+            pairs.update(itertools.pairwise(stems))
+            heading = ", ".join(filter(None, dict.fromkeys([*above[:1], *above[-1:]])))
+            refers = points_back(told, Span(0, len(told))) or _REFERS.match(told) is not None
+            kind = "row" if cells else kind
+            sentences.append(Sentence(i, span, told, kind, stems, frozenset(stems), heading, refers, cells))
+            if kind == "heading":
+                above.append(", ".join(part.strip() for part in told.strip("#=*_ \t").split(">")))
     whole = "\n".join(passages)
     counts: dict[str, int] = {}
     for sentence in sentences:
@@ -165,17 +161,18 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         whole.lower(),
         passages,
         weights,
+        tuple((q, q.span.of(s.text)) for s in sentences for q in quantities(s.text)),
         is_english(whole[:_LANGUAGE_CHARACTERS], 20),
     )
 
 
-def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, Sentence]:
+def _rows(text: str, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, tuple[str, tuple[Cell, ...]]]:
     """The rows of a passage's tables whose columns have names, by the position of their sentence.
 
     A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
     2021: 1,890".
     """
-    rows: dict[int, Sentence] = {}
+    rows: dict[int, tuple[str, tuple[Cell, ...]]] = {}
     heading: tuple[Cell, ...] = ()
     for kind, group in itertools.groupby(range(len(spans)), kinds.__getitem__):
         numbers = list(group)
@@ -202,8 +199,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
                 )
                 cells = (*above, *(Cell(name, cell.text, cell.span, counted) for name, cell in own))
                 told = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
-                stems = tuple(stem_list(told))
-                rows[i] = Sentence(passage, spans[i], told, "row", stems, frozenset(stems), cells)
+                rows[i] = told, cells
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -245,12 +245,6 @@ def _minus_before(lower: str, tokens: Sequence[tuple[int, str]], at: int) -> int
     if before:
         return before[0] - 1
     return tokens[place - 1][0] if place and tokens[place - 1][1] == "minus" else None
-
-
-def missing(claimed: Iterable[Quantity], held: Iterable[Quantity]) -> int:
-    """How many of the claimed quantities agree with none of those held."""
-    others = tuple(held)
-    return sum(not any(own.agrees(other) for other in others) for own in claimed)
 
 
 @lru_cache(maxsize=1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from sage_core._checks import check_text
 from sage_core.errors import InputError
@@ -16,8 +19,7 @@ from sage_core.feedback.types import DEFAULT_FEEDBACK, AnswerMark, FeedbackConfi
 from sage_core.llm import Message
 from sage_core.selection.cut import Selection
 from sage_core.text.spans import Span
-from sage_core.verify.claims import CITATION
-from sage_core.verify.judge import LocalJudge, shared_judge, support
+from sage_core.verify.judge import CITATION, LocalJudge, chance, shared_judge
 from sage_core.verify.passages import Source
 
 _log = logging.getLogger(__name__)
@@ -123,6 +125,22 @@ def check(
     supported = said[:1] == ["supported"] and {*FAILED, "misattributed"}.isdisjoint(said)
     reason = verdict.reason or ("" if held is None else f"P(the passages support the answer) = {held:.2f}")
     return replace(verdict, reason=reason, accepted=supported and not verdict.vetoed_by)
+
+
+def support(claims: Sequence[AnswerMark]) -> float | None:
+    """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
+
+    Returns:
+        None if the judge is unsure of a claim, or nothing is claimed.
+    """
+    known = [c.probability for c in claims if c.probability is not None]
+    if not known or len(known) < len(claims):
+        return None
+    odds = np.array([math.log(p / (1 - p)) for p in np.clip(known, 0.01, 0.99)])
+    sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
+    # The mean alone forgives one false claim among many; the weakest alone condemns every long answer.
+    middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
+    return chance(middle)
 
 
 def local_check(

@@ -305,8 +305,8 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 23_143,
-    ("sage_core/verify",): 2_299,
+    (CORE, *ADAPTERS): 23_049,
+    ("sage_core/verify",): 2_205,
     (APP,): 13_497,
 }
 SLACK = 100

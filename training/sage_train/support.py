@@ -32,8 +32,7 @@ import typer
 from numpy.typing import NDArray
 
 from sage_app.cli.options import path_argument, print_json
-from sage_core.verify.claims import split_claims
-from sage_core.verify.judge import COEFFICIENTS, MOST_LOGIT, Entailment, score_claim
+from sage_core.verify.judge import COEFFICIENTS, MOST_LOGIT, Entailment, score_claim, split_claims
 from sage_core.verify.passages import parse_passages
 
 logger = logging.getLogger(__name__)

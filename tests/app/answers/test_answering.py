@@ -19,7 +19,7 @@ from sage_core.llm.prompts import (
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
 from sage_core.verify import abstains
-from sage_core.verify.claims import split_claims
+from sage_core.verify.judge import split_claims
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 KEY = "sk-secret-0123456789abcdef"

@@ -3,7 +3,12 @@
 import pytest
 
 from sage_core.verify import LocalJudge
-from sage_core.verify.quantities import missing, quantities
+from sage_core.verify.quantities import quantities
+
+
+def missing(claim: str, passage: str) -> int:
+    """How many quantities of a claim agree with none of a passage."""
+    return sum(not any(map(own.agrees, quantities(passage))) for own in quantities(claim))
 
 
 @pytest.mark.parametrize(
@@ -39,8 +44,7 @@ from sage_core.verify.quantities import missing, quantities
     ],
 )
 def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
-    assert missing(quantities(one), quantities(other)) == 0
-    assert missing(quantities(other), quantities(one)) == 0
+    assert missing(one, other) == missing(other, one) == 0
     assert quantities(one)
 
 
@@ -66,7 +70,7 @@ def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
     ],
 )
 def test_another_quantity_does_not(one: str, other: str) -> None:
-    assert missing(quantities(one), quantities(other)) == 1
+    assert missing(one, other) == 1
 
 
 def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
