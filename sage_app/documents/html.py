@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sage_app.documents.discovery import Parsed
@@ -43,9 +43,6 @@ def declared_encoding(data: bytes) -> str | None:
 
 def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Parsed:
     """The main content of a page as Markdown, its ``<title>``, else its only ``<h1>``, and its headings.
-
-    A heading in a ``<section>`` or ``<article>`` stands below the heading of the section around it, whatever
-    its number says.
 
     Args:
         markup: The page, or a part of one.
@@ -164,123 +161,82 @@ def _is_link_mark(element: Any) -> bool:
     return 0 < len(text) <= 4 and _LINK_MARKS.issuperset(text)
 
 
-@dataclass(slots=True)
-class _Size:
-    """Characters below an element, those within links, and how many controls and headings there are."""
-
-    chars: int = 0
-    linked: int = 0
-    links: int = 0
-    controls: int = 0
-    headings: int = 0
-    h1: int = 0
-
-
-def _sizes(elements: list[Any]) -> dict[Any, _Size]:
-    sizes = {element: _Size() for element in elements}
+def _sizes(elements: list[Any]) -> dict[Any, Counter[str]]:
+    """Characters below each element, those within links; how many links, controls and headings there are."""
+    sizes: dict[Any, Counter[str]] = {element: Counter() for element in elements}
     for element in reversed(elements):
         size, tag = sizes[element], element.tag
-        size.chars += len((element.text or "").strip())
+        size["chars"] += len((element.text or "").strip())
         if tag == "a":
-            size.linked, size.links = size.chars, 1
-        size.controls += tag in _CONTROLS
-        size.headings += tag in HEADINGS
-        size.h1 += tag == "h1"
+            size["linked"], size["links"] = size["chars"], 1
+        size["controls"] += tag in _CONTROLS
+        size["headings"] += tag in HEADINGS
+        size["h1"] += tag == "h1"
         if (above := sizes.get(element.getparent())) is not None:
-            for name in _Size.__slots__:
-                setattr(above, name, getattr(above, name) + getattr(size, name))
-            above.chars += len((element.tail or "").strip())
+            above.update(size)
+            above["chars"] += len((element.tail or "").strip())
     return sizes
 
 
 def _content(root: Any) -> Any:
-    """Take furniture out of a page; returns the element with what is left."""
-    elements = list(root.iter())  # keeps lxml's proxies alive, so that they can be keys
-    sizes = _sizes(elements)
-    total, main = sizes[root], _main(root, sizes)
-    around = set() if main is None else {main, *main.iterancestors()}
-    footers = _outermost(elements, lambda e: e.tag == "footer" or e.get("role") == "contentinfo")
-    contacts = dict.fromkeys(line for footer in footers for line in _contacts(footer))
+    """The part of a page with the content, without the furniture in it."""
+    sizes = _sizes(list(root.iter()))  # which keeps lxml's proxies alive, so that they can be keys
+    total, part = sizes[root], _part(root, sizes)
+    for footer in root.xpath("//*[@role='contentinfo']"):
+        footer.tag = "footer"
+    contacts = dict.fromkeys(_contacts(root))
+    if not sizes[part]["h1"] and (title := next(root.iter("h1"), None)) is not None:  # it stands outside
+        title.tail, part.text = part.text, None
+        part.insert(0, title)
     furniture: list[Any] = []
-    in_content: set[Any] = set()
-    heading_above: dict[Any, Any] = {}
-    for element in elements:
-        parent, tag, size = element.getparent(), element.tag, sizes[element]
-        if parent in in_content or tag in ("main", "article", "section", "blockquote"):
-            in_content.add(element)
-        is_below = parent is not None and parent.tag in HEADINGS
-        heading = heading_above[element] = parent if is_below else heading_above.get(parent)
-        whole = (size.h1 and size.h1 == total.h1) or size.chars > 0.5 * total.chars or element in around
-        if whole or tag in HEADINGS or tag in ("html", "body", "main", "article"):
+    for element in part.iterdescendants():
+        size = sizes[element]
+        if (size["h1"] and size["h1"] == total["h1"]) or size["chars"] > 0.5 * total["chars"]:
             continue
-        if not _is_furniture(element, size, parent in in_content, main is None):
+        if element.tag in HEADINGS or not _is_furniture(element, size, guess=part is root):
             continue
-        if heading is not None:  # a heading that is a link or a button keeps its words
-            if size.chars >= sizes[heading].chars:
-                continue
-            sizes[heading].chars -= size.chars
+        if (heading := next(element.iterancestors(*HEADINGS), None)) is not None:
+            if size["chars"] >= sizes[heading]["chars"]:
+                continue  # a heading that is a link or a button keeps its words
+            sizes[heading]["chars"] -= size["chars"]
         furniture.append(element)
     for element in furniture:
         drop(element)
-    part = root if main is None else main
-    if not sizes[part].h1 and (title := next(root.iter("h1"), None)) is not None:  # it stands outside
-        title.tail, part.text = part.text, None
-        part.insert(0, title)
-    said = "".join(part.itertext())
-    for line in itertools.islice((c for c in contacts if c not in said), _MOST_CONTACTS):
+    text = "".join(part.itertext())
+    for line in itertools.islice((c for c in contacts if c not in text), _MOST_CONTACTS):
         part.append(part.makeelement("p"))
         part[-1].text = line
     return part
 
 
-def _outermost(elements: list[Any], test: Callable[[Any], bool]) -> list[Any]:
-    """The elements that pass and are not below another that does; parents come before children."""
-    found: list[Any] = []
-    inside: set[Any] = set()
-    for element in elements:
-        if element.getparent() in inside:
-            inside.add(element)
-        elif test(element):
-            found.append(element)
-            inside.add(element)
-    return found
-
-
-def _main(root: Any, sizes: dict[Any, _Size]) -> Any:
-    """The element with the content: ``main``, or the only article, if they hold enough of the text."""
+def _part(root: Any, sizes: dict[Any, Counter[str]]) -> Any:
+    """``main``, or the only article, if they hold enough of the text, else the page."""
     mains = root.xpath("//main | //*[@role='main'] | //*[@itemprop='articleBody']")
-    main = next((e for e in mains if sizes[e].chars >= 0.1 * sizes[root].chars), None)
-    around = root if main is None else main
-    articles = _outermost(list(around.iterdescendants()), lambda e: e.tag == "article")
-    if len(articles) == 1 and sizes[articles[0]].chars >= 0.3 * sizes[around].chars:
-        return articles[0]
-    return main
+    main = next((e for e in mains if sizes[e]["chars"] >= 0.1 * sizes[root]["chars"]), root)
+    first, *others = list(main.iterdescendants("article")) or [main]
+    is_enough = sizes[first]["chars"] >= 0.3 * sizes[main]["chars"]
+    return first if is_enough and others == list(first.iterdescendants("article")) else main
 
 
-def _is_furniture(element: Any, size: _Size, in_content: bool, guess: bool) -> bool:
-    """Whether an element is there to use the site, not to be read."""
+def _is_furniture(element: Any, size: Counter[str], guess: bool) -> bool:
+    """Whether an element is there to use the site, not to be read; ``guess`` if the page has no main part."""
     tag = element.tag
     if tag in ("nav", "button", "footer") or element.get("role") in _ROLES:
         return True
-    if tag in ("header", "aside") and not in_content:
-        return True
+    if guess and tag in ("header", "aside"):
+        return next(element.iterancestors("article", "section", "blockquote"), None) is None
+    if tag in ("main", "article", "a"):
+        return False
     if tag == "sup":
         return "reference" in (element.get("class") or "").split()
     if guess and tag in ("ul", "ol", "td", "div", "p", "table", "center") and _is_link_list(element, size):
         return True
-    names = _names(element)
-    if tag == "a":
+    names, is_short = _names(element), size["chars"] < _FEW_CHARS
+    if size["linked"] > 0.4 * size["chars"] or (size["controls"] and is_short):
+        return not names.isdisjoint(_NAMES | _LINKED_NAMES) or tag == "form"
+    if not is_short or tag in ("dt", "dd", "table", "td", "th", "tr", "pre", "code"):
         return False
-    is_short = size.chars < _FEW_CHARS
-    if size.linked > 0.4 * size.chars or (size.controls and is_short):
-        return not (names.isdisjoint(_NAMES) and names.isdisjoint(_LINKED_NAMES)) or tag == "form"
-    if (
-        not is_short
-        or names.isdisjoint(_NAMES)
-        or tag in ("dt", "dd", "table", "td", "th", "tr", "pre", "code")
-    ):
-        return False
-    if size.headings:  # what is called like its heading
+    if size["headings"]:  # what is called like its heading
         names -= set(_WORD.findall(words(next(element.iter(*HEADINGS))).lower()))
     return not names.isdisjoint(_NAMES) and not _SENTENCE.search(words(element))
 
@@ -291,9 +247,10 @@ def _names(element: Any) -> set[str]:
     return {part.lower() for token in tokens for part in (*_WORD.findall(token), re.sub("[-_]", "", token))}
 
 
-def _is_link_list(element: Any, size: _Size) -> bool:
+def _is_link_list(element: Any, size: Counter[str]) -> bool:
     """Whether links stand together that no heading and no sentence above them introduces."""
-    if size.links < 3 or size.headings or size.linked <= 0.8 * size.chars or size.chars >= 40 * size.links:
+    few = size["links"] < 3 or size["headings"] or size["chars"] >= 40 * size["links"]
+    if few or size["linked"] <= 0.8 * size["chars"]:
         return False
     while element.getprevious() is None and element.getparent() is not None:
         element = element.getparent()
@@ -301,11 +258,14 @@ def _is_link_list(element: Any, size: _Size) -> bool:
     return above is None or above.tag not in ("p", "dt", *HEADINGS)
 
 
-def _contacts(footer: Any) -> Iterator[str]:
-    """Lines of a footer that say how to reach somebody: they often stand nowhere else on a site."""
+def _contacts(root: Any) -> Iterator[str]:
+    """Lines of footers that say how to reach somebody: they often stand nowhere else on a site."""
     above = ""
-    for block in footer.iter(*BLOCKS):
-        for line in words(block, "\n").split("\n") if not any(e.tag in BLOCKS for e in block) else ():
+    for block in root.iter(*BLOCKS):
+        in_footer = block.tag == "footer" or next(block.iterancestors("footer"), None) is not None
+        if not in_footer or any(element.tag in BLOCKS for element in block):
+            continue
+        for line in words(block, "\n").split("\n"):
             if len(line) <= _LONGEST_CONTACT and (block.tag == "address" or _CONTACT.search(line)):
                 yield from [above, line] if above.endswith(":") else [line]
             above = line

@@ -1,7 +1,7 @@
 """An HTML tree as Markdown, by ``markdownify``.
 
 What ``markdownify`` would lose or garble is put right in the tree before: cells that span, captions, code in
-lines that are elements, formulas, pictures that are words, numbers of lists, levels of headings in sections.
+lines that are elements, formulas, pictures that are words, numbers of lists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCKS = word_set(
     figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p
     pre search section summary table tbody td tfoot th thead tr ul"""
 )
-_KEPT = word_set("blockquote dd dl dt h1 h2 h3 h4 h5 h6 hr html li ol p pre ul code br q")
+_KEPT = word_set("blockquote dd dl dt h1 h2 h3 h4 h5 h6 html li ol p pre ul code br q")
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _MOST_NESTED = 80  # deeper elements are text of the one at this depth: markdownify recurses
 _MOST_SPANNED = 100
@@ -70,12 +70,6 @@ def to_markdown(root: Any) -> str:
         def convert_p(self, el: Any, text: str, parent_tags: Any) -> str:
             return str(super().convert_p(el, text, parent_tags)) or "\n\n"
 
-        def convert_hr(self, el: Any, text: str, parent_tags: Any) -> str:
-            return "\n\n"
-
-        def convert_q(self, el: Any, text: str, parent_tags: Any) -> str:
-            return f"“{text}”"
-
         def convert_code(self, el: Any, text: str, parent_tags: Any) -> str:
             return text if "_inline" in parent_tags else str(super().convert_code(el, text, parent_tags))
 
@@ -120,28 +114,25 @@ def _prepare(root: Any) -> None:
 
     _as_text(root)
     _code_lines(root)
-    for pre in root.iter("pre"):
-        for line_break in pre.iter("br"):
-            line_break.tail = "\n" + (line_break.tail or "")
+    for number, pre in enumerate(root.iter("pre")):
         pre.set("language", _language(pre))
-    for pre in root.iter("pre"):  # a page that is one long <pre> is a text, not a program
-        if not pre.get("language") and len(words(pre)) > 0.8 * len(words(root)):
+        # A page that is one long <pre> is a text, not a program.
+        if not number and not pre.get("language") and len(words(pre)) > 0.8 * len(words(root)):
             pre.set("as", "text")
-        break
     for table in reversed(list(root.iter("table"))):  # inner ones first
         if _is_data(table):
-            text = "\n".join(_lines(table))
-            tail = table.tail
-            table.clear()
-            table.tag, table.text, table.tail = "pre", text, tail
-            table.set("as", "rows")
-    _number_items(root)
-    _nest_headings(root)
+            _replace(table, "\n".join(_lines(table))).set("as", "rows")
     depth = {root: 0}
     for element in list(root.iter())[1:]:
         depth[element] = depth[element.getparent()] + 1
-        if element.tag not in _KEPT:
-            element.tag = "div" if element.tag in BLOCKS else "x-"
+        if element.get("role") == "heading":
+            element.tag = f"h{_number(element.get('aria-level') or '2', 6)}"
+        if element.tag in HEADINGS and len(words(element)) > MAX_HEADING_CHARS:
+            element.tag = "p"
+        elif element.tag == "ol":
+            _number_items(element)
+        elif element.tag not in _KEPT:
+            element.tag = "p" if element.tag == "hr" else "div" if element.tag in BLOCKS else "x-"
         if depth[element] > _MOST_NESTED:
             element.tag = "x-"
     for pre in root.iter("pre"):
@@ -149,53 +140,54 @@ def _prepare(root: Any) -> None:
     etree.strip_tags(root, "x-")
 
 
+def _replace(element: Any, text: str) -> Any:
+    """Make an element a block of text that stands as it is."""
+    tail = element.tail
+    element.clear()
+    element.tag, element.text, element.tail = "pre", text, tail
+    return element
+
+
 def _as_text(root: Any) -> None:
-    """Write what is text in another form: pictures that are words, formulas, reading aids, drawings."""
-    for power in root.iter("sup"):
-        above = power.getprevious()
-        before = (power.getparent().text if above is None else above.tail) or ""
-        if before[-1:].isdigit() and words(power)[:1].isdigit():
-            power.text = f"^{power.text or ''}"
-    for element in list(root.iter("img", "math", "svg", "ruby", "br")):
-        text = ""
-        if element.tag == "br":
-            element.tail = (
-                (element.tail or "").lstrip(" \t\r\n") if element.getparent().tag != "pre" else element.tail
-            )
-            continue
-        if element.tag == "img":
-            text = (element.get("alt") or "") if element.getparent().tag != "a" else ""  # not of a button
-        elif element.tag == "math":
-            tex = [words(e) for e in element.iter("annotation") if "tex" in (e.get("encoding") or "").lower()]
-            text = f"${tex[0]}$" if tex else words(element)
-        elif element.tag == "svg":
-            text = ", ".join(words(e) for e in element.iter("text"))
-        elif not any(True for _ in element.iter("rp")):
-            for aid in element.iter("rt"):
-                aid.text = f"({words(aid)})"
-            continue
+    """Write what is text in another form: powers, pictures of words, formulas, reading aids, drawings."""
+    for element in list(root.iter("sup", "br", "img", "math", "svg", "ruby")):
+        parent, above, text = element.getparent(), element.getprevious(), ""
+        if element.tag == "sup":
+            before = (parent.text if above is None else above.tail) or ""
+            if before[-1:].isdigit() and words(element)[:1].isdigit():
+                element.text = f"^{element.text or ''}"
+        elif element.tag == "br":
+            is_code = next(element.iterancestors("pre"), None) is not None
+            tail = element.tail or ""
+            element.tail = f"\n{tail}" if is_code else tail.lstrip(" \t\r\n")
+        elif element.tag == "ruby":
+            if not any(True for _ in element.iter("rp")):
+                for aid in element.iter("rt"):
+                    aid.text = f"({words(aid)})"
         else:
-            continue
-        drop(element)
-        element.text = text
+            if element.tag == "img":
+                text = (element.get("alt") or "") if parent.tag != "a" else ""  # not of a button
+            elif element.tag == "svg":
+                text = ", ".join(words(e) for e in element.iter("text"))
+            else:
+                tex = element.xpath(".//annotation[contains(translate(@encoding, 'TEX', 'tex'), 'tex')]")
+                text = f"${words(tex[0])}$" if tex else words(element)
+            drop(element)
+            element.text = text
 
 
 def _code_lines(root: Any) -> None:
     """Write code whose lines are elements as one block."""
     blocks: dict[Any, list[str]] = {}
     for element in root.iter("div", "td"):
-        names = (element.get("class") or "").split()
+        names, box = (element.get("class") or "").split(), element.getparent()
         if element.tag == "td" and "blob-code" in names:
-            box = next(element.iterancestors("table"), None)
-        elif "line" in names and "fragment" in (element.getparent().get("class") or "").split():
-            box = element.getparent()
-        else:
+            box = next(element.iterancestors("table"), box)
+        elif "line" not in names or "fragment" not in (box.get("class") or "").split():
             continue
         blocks.setdefault(box, []).append("".join(element.itertext()).strip("\n"))
     for box, lines in blocks.items():
-        tail = box.tail
-        box.clear()
-        box.tag, box.text, box.tail = "pre", "\n".join(lines), tail
+        _replace(box, "\n".join(lines))
 
 
 def _language(pre: Any) -> str:
@@ -207,98 +199,59 @@ def _language(pre: Any) -> str:
     return ""
 
 
-def _number_items(root: Any) -> None:
-    for items in root.iter("ol"):
-        number, form = _number(items.get("start"), 999_999), items.get("type")
-        for item in items.iterchildren("li"):
-            number = _number(item.get("value"), 999_999) if item.get("value") else number
-            mark = str(number)
-            if form in ("a", "A") and number <= 26:
-                mark = chr(ord(form) + number - 1)
-            elif form in ("i", "I") and number <= len(_ROMAN):
-                mark = _ROMAN[number - 1] if form == "i" else _ROMAN[number - 1].upper()
-            item.set("mark", f"{mark}.")
-            number += 1
-
-
-def _nest_headings(root: Any) -> None:
-    """Give headings the level that the sections around them say; what is too long for one is a paragraph."""
-    sections: dict[Any, list[int]] = {None: [0, 0, 0]}  # level above, of the first heading, the shift to that
-    within: dict[Any, Any] = {}
-    for element in root.iter():
-        around = within.get(element.getparent())
-        within[element] = around
-        if element.tag in ("section", "article"):
-            within[element] = element
-            sections[element] = [sections[around][1], 0, 0]
-        level = HEADINGS.get(element.tag, 0)
-        if element.get("role") == "heading":
-            level = _number(element.get("aria-level"), 6) if element.get("aria-level") else 2
-        if not level:
-            continue
-        section = sections[around]
-        if not section[1]:
-            section[1] = max(level, section[0] + 1)
-            section[2] = section[1] - level
-        element.tag = f"h{max(1, min(6, level + section[2]))}"
-        if len(words(element)) > MAX_HEADING_CHARS:
-            element.tag = "p"
+def _number_items(items: Any) -> None:
+    number, form = _number(items.get("start"), 999_999), items.get("type")
+    for item in items.iterchildren("li"):
+        number = _number(item.get("value"), 999_999) if item.get("value") else number
+        mark = str(number)
+        if form in ("a", "A") and number <= 26:
+            mark = chr(ord(form) + number - 1)
+        elif form in ("i", "I") and number <= len(_ROMAN):
+            mark = _ROMAN[number - 1] if form == "i" else _ROMAN[number - 1].upper()
+        item.set("mark", f"{mark}.")
+        number += 1
 
 
 def _is_data(table: Any) -> bool:
     """Whether a table holds data; others lay out a page."""
-    if table.get("role") in ("presentation", "none") or any(True for _ in table.iterdescendants("table")):
-        return False
     cells = list(table.iter("td", "th"))
-    if (
-        len(cells) < 2
-        or any(True for _ in table.iter(*HEADINGS))
-        or any("\n" in "".join(p.itertext()).strip() for p in table.iter("pre"))
-    ):
+    if table.get("role") in ("presentation", "none") or len(cells) < 2:
         return False
-    for cell in cells:
-        blocks = cell.iter("ul", "ol", "pre", "blockquote", "dl")
-        if any(True for _ in blocks) and len(words(cell)) > 1000:
-            return False
-    return True
+    if any(True for _ in table.iterdescendants("table", *HEADINGS)):
+        return False
+    if any("\n" in "".join(pre.itertext()).strip() for pre in table.iter("pre")):
+        return False
+    blocks = ("ul", "ol", "pre", "blockquote", "dl")
+    return not any(next(cell.iter(*blocks), None) is not None and len(words(cell)) > 1000 for cell in cells)
 
 
 def _lines(table: Any) -> Iterator[str]:
     """Caption and rows of a table; a cell that spans rows is in each of them."""
     yield from filter(None, (words(c, "; ") for c in table.iterchildren("caption")))
-    spanning: dict[int, tuple[int, str]] = {}  # column: (rows left, text)
+    order = {"thead": 0, "tfoot": 2}
+    rows = sorted(table.iter("tr"), key=lambda row: order.get(row.getparent().tag, 1))
+    grid: list[dict[int, str]] = [{} for _ in rows]
     room = 1000  # cells that may be made up, so that what a page asks for stays in proportion to the page
     is_first = True
-    order = {"thead": 0, "tfoot": 2}
-    for row in sorted(table.iter("tr"), key=lambda row: order.get(row.getparent().tag, 1)):
-        cells: list[str] = []
-        for cell in row.iterchildren("td", "th"):
-            _fill(cells, spanning)
+    for number, row in enumerate(rows):
+        column, cells = 0, list(row.iterchildren("td", "th"))
+        for cell in cells:
+            while column in grid[number]:  # it reaches down from a row above
+                column += 1
             text = words(cell, "; ").replace("|", "\\|")
             columns, down = _number(cell.get("colspan")), _number(cell.get("rowspan"))
             room += 2 - columns * down
             if room < 0:
                 columns = down = 1
-            for extra in range(columns):  # a spanned column is empty but for its first cell
-                if down > 1:
-                    is_repeated = not extra and len(text) <= _LONGEST_REPEATED
-                    spanning[len(cells)] = (down - 1, text if is_repeated else "")
-                cells.append("" if extra else text)
-        _fill(cells, spanning)
-        if any(cells):
-            yield f"| {' | '.join(cells)} |"
-            if is_first and all(cell.tag == "th" for cell in row.iterchildren("td", "th")):
-                yield "|" + " --- |" * len(cells)
+            for spanned in grid[number : number + down]:
+                repeated = text if spanned is grid[number] or len(text) <= _LONGEST_REPEATED else ""
+                spanned.update({column + n: "" if n else repeated for n in range(columns)})
+        texts = [grid[number].get(n, "") for n in range(max(grid[number], default=-1) + 1)]
+        if any(texts):
+            yield f"| {' | '.join(texts)} |"
+            if is_first and all(cell.tag == "th" for cell in cells):
+                yield "|" + " --- |" * len(texts)
             is_first = False
-
-
-def _fill(cells: list[str], spanning: dict[int, tuple[int, str]]) -> None:
-    """Cells that reach down from rows above."""
-    while len(cells) in spanning:
-        left, text = spanning.pop(len(cells))
-        if left > 1:
-            spanning[len(cells)] = (left - 1, text)
-        cells.append(text)
 
 
 def _number(text: str | None, most: int = _MOST_SPANNED) -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sage_app.documents.html import read_html
 from sage_app.documents.reader import read_document
 from sage_core.errors import InputError
-from sage_core.text.headings import find_headings, heading_path
+from sage_core.text.headings import find_headings
 from tests.app.documents.pages import PAGES, Page
 from tests.fakes.growth import assert_linear
 
@@ -54,16 +54,6 @@ f()
         "# Sailings\n\nOne bold word.\nNext line & more\n\n- a\n  3. c\n  4. d\n- b\n\n| from | to |\n| --- | --- |\n| 1 | a\\|b |"
         '\n\n> Come in.\n>\n> Sit down.\n\n````\ndef f():\n    return "```"\n\nf()\n````\n\ntail'
     )
-
-
-def test_sections_nest_their_headings() -> None:
-    text, _, headings, _ = read_html(
-        "<article><h1>Plan</h1><section><h1>Spring</h1><section><h1>April</h1><h2>First week</h2></section></section>"
-        "<section><h1>Summer</h1></section></article>"
-    )
-    levels = {"Plan": 1, "Spring": 2, "April": 3, "First week": 4, "Summer": 2}
-    assert [(h.text, h.level) for h in headings] == list(levels.items())
-    assert heading_path(headings, len(text) - 1) == ("Plan", "Summer")
 
 
 PROSE = "<h1>Harbor</h1><p>" + "The office opens at nine. " * 12
