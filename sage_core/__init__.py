@@ -6,11 +6,12 @@ first used: importing this package loads nothing but itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sage_core._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from sage_core._version import __version__ as __version__
     from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.embedding.protocol import Embedder
     from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
@@ -54,6 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "_version": "__version__",
     "embedding.minilm": "MiniLMEmbedder",
     "embedding.protocol": "Embedder",
     "errors": "InputError LLMError MissingExtraError ModelError SageError StoreError",
@@ -68,15 +70,4 @@ _HOMES = {
     "text.tokens": "CallableCounter TokenCounter get_counter",
     "verify": "LocalJudge",
 }
-_load, __dir__ = lazy_names(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            return version("sage-rag")
-        except PackageNotFoundError:  # run from a source tree that was never installed
-            return "0+unknown"
-    return _load(name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,6 +7,7 @@ ones, since a question only chooses among them. A passage is an exact slice of i
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS
-from sage_core.text.cache import LRUCache
+from sage_core.text.cache import Kept, LRUCache
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Outline, header_of, join_path
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
@@ -156,8 +157,19 @@ class _Piece(NamedTuple):
     header: str
 
 
+def _as_json(pieces: tuple[_Piece, ...]) -> bytes:
+    return json.dumps(pieces).encode()
+
+
+def _of_json(data: bytes) -> tuple[_Piece, ...]:
+    return tuple(_Piece(*piece) for piece in json.loads(data))
+
+
+_KEPT = Kept("cuts", _as_json, _of_json)
+
+
 class PassageCutter:
-    r"""Cuts nodes into passages, and keeps the cuts of a node in memory. Safe across threads.
+    r"""Cuts nodes into passages, and keeps the cuts of a node. Safe across threads.
 
     Examples:
         >>> ferry = "## Ferry\n\n" + "It leaves at seven from the old pier, except on days of fog. " * 15
@@ -174,7 +186,8 @@ class PassageCutter:
     def __init__(self, segmenter: Segmenter | None = None, longest_whole: int = DEFAULT_MAX_TOKENS) -> None:
         self._segmenter = segmenter or Segmenter()
         self._longest = longest_whole
-        self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED)
+        # In a file, too, if anybody can tell what was cut by what.
+        self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED, None if segmenter else _KEPT)
         # Held while cutting: no two threads cut the same node.
         self._cutting = threading.Lock()
 

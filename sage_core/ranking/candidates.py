@@ -10,8 +10,7 @@ from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.links import Titled, named_chunks
 from sage_core.ranking.neighbors import Links, vouch
 from sage_core.selection.scales import rank_order
-from sage_core.text.mail import quotation, without_marks
-from sage_core.text.sentences import split_sentences
+from sage_core.text.mail import without_marks
 
 if TYPE_CHECKING:
     from sage_core.word_index.words import WordIndex
@@ -35,9 +34,8 @@ def distinct(
 ) -> list[int]:
     """Positions of the candidates without repetitions, which would use up the selection.
 
-    Candidates repeat one another where their texts are equal but for white space, or where one only quotes
-    (``>``) what the others say. Those without text, such as pictures, go by their ids; without an id each
-    stands for itself.
+    Candidates repeat one another if their texts are equal but for white space and the marks of a quotation
+    (``>``). Those without text, such as pictures, go by their ids; without an id each stands for itself.
 
     Args:
         texts: Of the candidates, without headers.
@@ -53,37 +51,13 @@ def distinct(
     # Best first, so that of equal texts the best is the one that stays.
     for i in order:
         first.setdefault(_identity(texts[i], ids[i]) or i, i)
-    different = sorted(first.values())
-    return [
-        i
-        for i, quotes in zip(different, only_quote([texts[i] for i in different]), strict=True)
-        if not quotes
-    ]
-
-
-def only_quote(texts: Sequence[str]) -> list[bool]:
-    r"""Whether each text is a quotation of a message whose every sentence stands in the texts that remain.
-
-    The message itself remains, of quotations alone the least deep. What no other text holds remains too.
-
-    Examples:
-        >>> said = "Hello,\n\nthe ferry leaves at nine on Sundays, not at seven."
-        >>> only_quote([said, "> the ferry leaves at nine\n> on Sundays, not at seven."])
-        [False, True]
-    """
-    quotations = {i: found for i, text in enumerate(texts) if (found := quotation(text))}
-    words = [without_marks(text) for text in texts] if quotations else []
-    result = [False] * len(texts)
-    for i, (_, quoted) in sorted(quotations.items(), key=lambda item: (-item[1][0], -item[0])):
-        others = "\n".join(words[j] for j in range(len(texts)) if j != i and not result[j])
-        result[i] = all(span.of(quoted) in others for span in split_sentences(quoted))
-    return result
+    return sorted(first.values())
 
 
 def _identity(text: str, own_id: str | None) -> object:
     """What two candidates that are the same have in common; None for one that is like no other."""
     # A tuple, so that no id is taken for a text.
-    return " ".join(text.split()) or (own_id and (own_id,)) or None
+    return without_marks(text) or (own_id and (own_id,)) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +95,6 @@ def merge(
 ) -> list[Hit[T]]:
     """The candidates of a question, each text once: ``n`` of the vector search, and all of a keyword search.
 
-    A quotation of what others of them say is none; see `distinct`.
-
     Args:
         near: What the vector search gave, nearest first.
         by_words: What the keyword search gave, best first.
@@ -144,7 +116,6 @@ def merge(
         >>> [(hit.item, hit.similarity) for hit in merged]
         [('a', 0.9), ('c', 0.1)]
     """
-    near, by_words = _without_quotations(near, by_words)
     listed, words = _first_of_each(near), _first_of_each(by_words)
     near, ids, word_ids = list(listed.values()), {*_ids(near)}, {*_ids(by_words)}
     new = [hit for identity, hit in words.items() if identity not in listed and hit.id not in ids]
@@ -200,13 +171,6 @@ def _first_of_each(hits: Sequence[Hit[T]]) -> dict[object, Hit[T]]:
     for hit in hits:
         first.setdefault(hit.identity, hit)
     return first
-
-
-def _without_quotations(*searches: Sequence[Hit[T]]) -> list[list[Hit[T]]]:
-    """The results of searches that do not only quote one another."""
-    first = {hit.identity: hit for hits in searches for hit in hits}
-    quotes = dict(zip(first, only_quote([hit.text for hit in first.values()]), strict=True))
-    return [[hit for hit in hits if not quotes[hit.identity]] for hits in searches]
 
 
 def _ids(hits: Sequence[Hit[Any]]) -> Iterator[str]:

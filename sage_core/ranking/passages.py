@@ -17,7 +17,7 @@ from sage_core.ranking.features import standardized
 from sage_core.ranking.hybrid import HybridReranker, comparable
 from sage_core.ranking.neighbors import Links, link
 from sage_core.selection.scales import rank_order
-from sage_core.text.cache import LRUCache
+from sage_core.text.cache import Kept, LRUCache
 from sage_core.text.language import is_english
 
 PASSAGES = 64
@@ -126,7 +126,8 @@ class _Shared:
     def __init__(self) -> None:
         self.cutter = PassageCutter()
         self.embedder = MiniLMEmbedder()
-        self.vectors: LRUCache[NDArray[np.float32]] = LRUCache(_VECTORS)
+        kept = Kept("vectors", np.ndarray.tobytes, lambda data: np.frombuffer(data, np.float32))
+        self.vectors: LRUCache[NDArray[np.float32]] = LRUCache(_VECTORS, kept)
         self.embedding = threading.Lock()
 
 

@@ -11,7 +11,7 @@ from sage_core._checks import check_float
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import classified, line_breaks, points_back, sentence_kinds, sentence_lines
 from sage_core.text.lines import Line
-from sage_core.text.mail import disclaimers, signatures
+from sage_core.text.mail import signatures
 from sage_core.text.spans import Span
 from sage_core.text.tables import Table, read_tables
 
@@ -69,7 +69,6 @@ class Sentences(NamedTuple):
         at: The line in which each sentence begins.
         tables: Its tables.
         signatures: First and last line of each signature of a message.
-        disclaimers: First and last line of each "This e-mail is confidential ...".
     """
 
     text: str
@@ -81,7 +80,6 @@ class Sentences(NamedTuple):
     at: Sequence[int]
     tables: Sequence[Table]
     signatures: Sequence[tuple[int, int]]
-    disclaimers: Sequence[tuple[int, int]]
 
     @classmethod
     def of(
@@ -93,8 +91,7 @@ class Sentences(NamedTuple):
         at = sentence_lines(lines, spans)
         kinds = sentence_kinds(text, spans, gaps, lines, at)
         signed = list(signatures(lines))
-        below = list(disclaimers(lines, signed))
-        return cls(text, spans, gaps, kinds, lines, levels, at, read_tables(lines), signed, below)
+        return cls(text, spans, gaps, kinds, lines, levels, at, read_tables(lines), signed)
 
     def begins_line(self, index: int) -> bool:
         """Whether a sentence is the first of its line."""
@@ -120,7 +117,6 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
         return same
     line_break = 0.0 if wrapped else layout.line_break
     groups = {start for *_, rows in sentences.tables for start, _ in rows[1:]}
-    groups.update(first for first, _ in sentences.disclaimers)
     messages = {line for line, level in sentences.levels.items() if level == 0}
     quoted = any(line.quote for line in sentences.lines)
     depths = [sentences.lines[line].quote for line in sentences.at] if quoted else []

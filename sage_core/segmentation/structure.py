@@ -314,8 +314,8 @@ def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
 
 
 def _mail(sentences: Sentences, unit: _UnitOfLines) -> Iterator[tuple[int, int]]:
-    """Signatures, disclaimers; what is quoted, from its last paragraph on, with the first of the reply."""
-    for first, last in (*sentences.signatures, *sentences.disclaimers):
+    """Signatures; what is quoted, from its last paragraph on, with the first of the reply."""
+    for first, last in sentences.signatures:
         yield unit(first, last)
     for index in range(1, len(sentences.spans) - 1 if 0 in sentences.levels.values() else 0):
         greets = sentences.text[sentences.spans[index].end - 1] in ",，"

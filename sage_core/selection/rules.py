@@ -30,9 +30,7 @@ DEFAULT_MIN_TOKENS = 250
 
 
 EMPTY_BELOW = 0.02
-"""Below this probability of the best candidate a result has `low_confidence`; ``empty_below="auto"`` is this.
-
-What such a limit costs: `benchmarks/empty.py`."""
+"""Below this probability of the best candidate a result has `low_confidence`."""
 
 
 @dataclass(frozen=True, slots=True)

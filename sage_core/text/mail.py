@@ -31,14 +31,6 @@ _FORWARDED = re.compile(
 )
 _NAME = re.compile(r"[^\W\d_]{2}")
 _SIGNATURE_LINES = 8
-_DISCLAIMER = re.compile(
-    r"\W*(?:disclaimer\W|confidentiality (?:notice|note)\b"
-    r"|(?:the (?:contents?|information) (?:of|in) )?this (?:e-?mail|message|communication)\b.{0,80}"
-    r"\b(?:confidential|privileged|intended (?:only|solely|for)|meant (?:only|for))"
-    r"|diese (?:e-?mail|nachricht)\b.{0,80}\bvertraulich|ce (?:message|courriel|mail)\b.{0,80}\bconfidentiel"
-    r"|(?:este (?:mensaje|correo)|questo messaggio)\b.{0,80}\b(?:confidencial|riservat))",
-    re.IGNORECASE,
-)
 _MOST_FIELDS = 12
 
 
@@ -132,41 +124,8 @@ def signatures(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
                 yield index, end - 1
 
 
-def disclaimers(lines: Sequence[Line], signed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """First and last line of every "This e-mail is confidential ...", with the signature right above it."""
-    above = {last: first for first, last in signed}
-    for index, line in enumerate(lines):
-        if line.spaced and _DISCLAIMER.match(" ".join(part.text[:200] for part in lines[index : index + 2])):
-            end = index + 1
-            while end < len(lines) and not lines[end].spaced and lines[end].quote == line.quote:
-                end += 1
-            yield above.get(index - 1, index), end - 1
-
-
-_LEAST_QUOTED = 8  # words; "Yes, gladly." in two messages is no quotation
-
-
-def quotation(text: str) -> tuple[int, str] | None:
-    r"""How deep a passage is quoted, and its words; None where it is no mere quotation.
-
-    Nothing else may stand in it but the line that introduces it, and it has eight words or more.
-
-    Examples:
-        >>> quotation("On Monday, Mara wrote:\n> The ferry leaves at seven, and\n> returns at noon.")
-        (1, 'The ferry leaves at seven, and returns at noon.')
-        >>> quotation("> When does the ferry leave on the first Sunday of May?\n\nAt seven.")
-    """
-    if ">" not in text:
-        return None
-    lines = unquoted(read_lines(text))
-    head = next(messages(lines[:_MOST_FIELDS]), None)
-    body = lines[head.end if head is not None and head.first == 0 else 0 :]
-    depth = min((line.quote for line in body), default=0)
-    words = " ".join(" ".join(line.text for line in body).split())
-    return (depth, words) if depth and words.count(" ") + 1 >= _LEAST_QUOTED else None
-
-
 def without_marks(text: str) -> str:
     """The words of a text, without the marks of quotations."""
-    lines = unquoted(read_lines(text)) if ">" in text else None
-    return " ".join((text if lines is None else " ".join(line.text for line in lines)).split())
+    if ">" in text:
+        text = " ".join(line.text for line in unquoted(read_lines(text)))
+    return " ".join(text.split())

@@ -26,6 +26,7 @@ LAYERS = (
         "sage_core._checks",
         "sage_core._display",
         "sage_core._lazy",
+        "sage_core._version",
         "sage_core.paths",
     ),
     ("sage_core.text",),
@@ -192,6 +193,7 @@ def test_the_root_holds_nothing_else():
         "_checks.py",
         "_display.py",
         "_lazy.py",
+        "_version.py",
         "passages.py",
         "paths.py",
         "question.py",
@@ -305,9 +307,9 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 23_049,
+    (CORE, *ADAPTERS): 23_047,
     ("sage_core/verify",): 2_205,
-    (APP,): 13_410,
+    (APP,): 13_406,
 }
 SLACK = 100
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sage_core import MiniLMEmbedder, Segmenter
 from sage_core.passages import Node, Passage, PassageCutter, Place, joined
-from sage_core.ranking.passages import PASSAGES, PassageRanker
+from sage_core.ranking import passages
+from sage_core.ranking.passages import PASSAGES, PassageRanker, RankedPassages
+from sage_core.text import cache
+from sage_core.text.cache import CACHE_DIR, Kept
 
 SENTENCES = [
     f"The {thing} of {place} is {state} in the month of {month}."
@@ -203,3 +208,36 @@ def test_touching_passages_are_one():
     texts = [DOCUMENT] * 3
     assert joined([("a", 10, 20), ("b", 0, 5), ("a", 0, 10)], texts) == [[2, 0], [1]]
     assert joined([("a", 40, 50), ("a", 0, 10)], texts[:2]) == [[0], [1]]
+
+
+def test_the_next_process_neither_cuts_nor_embeds_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "kept"))
+    nodes = [
+        Node(f"## Ferry\n\n{' '.join(f'Berth {i} costs {i} crowns.' for i in range(90))}", {"title": "Pier"})
+    ]
+
+    def ranked() -> RankedPassages:
+        monkeypatch.setattr(passages, "_SHARED", passages._Shared())  # as another process has it
+        return PassageRanker().rank("What does berth 4 cost?", nodes, [0.4])
+
+    first = ranked()
+    monkeypatch.setattr(Segmenter, "segment", None)
+    monkeypatch.setattr(MiniLMEmbedder, "embed_documents", None)
+    assert len(first.passages) > 3 and ranked() == first
+    monkeypatch.undo()
+    (tmp_path / "kept" / "passages.sqlite3").write_bytes(b"not a database" * 99)
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "kept"))
+    assert ranked() == first and "nothing is kept in SAGE_CACHE_DIR" in caplog.text
+
+
+def test_the_file_keeps_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path))
+    monkeypatch.setattr(cache, "_ROWS", 3)
+    kept: Kept[bytes] = Kept("some", bytes, bytes)
+    for value in (b"a", b"b", b"c", b"d"):
+        kept.put({value: value})
+    assert kept.get([b"a", b"b", b"d"]) == {b"b": b"b", b"d": b"d"}
+    monkeypatch.delenv(CACHE_DIR)
+    assert kept.get([b"d"]) == {}

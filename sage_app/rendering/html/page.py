@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sage_app.rendering.html.markup import Child, Markup, foreign, tag
 from sage_app.rendering.html.style import page_css, piece_css
+from sage_core._version import __version__
 from sage_core.errors import InputError
 
 # Nothing may be loaded or run. What a document holds is escaped; this holds even if it were not.
@@ -68,12 +68,8 @@ def settings_html(settings: Mapping[str, object]) -> Markup:
 
 def made_now(made: datetime | None = None) -> dict[str, object]:
     """When and with what a report was made."""
-    try:
-        release = version("sage-rag")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        release = "unknown"
     moment = made or datetime.now().astimezone()
-    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": release}
+    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": __version__}
 
 
 def check_page_path(path: str | Path) -> Path:

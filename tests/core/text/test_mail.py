@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core import Segmenter
-from sage_core.ranking.candidates import Hit, distinct, merge, only_quote
+from sage_core.ranking.candidates import Hit, distinct, merge
 from sage_core.ranking.neighbors import Links
 from sage_core.text.blocks import classified
 from sage_core.text.headings import find_headings
@@ -125,72 +125,13 @@ def test_a_name_below_a_message_is_no_subject_and_a_greeting_is_no_chunk() -> No
     assert found[-1].startswith("From: Printing") and "your posters" in found[-1]
 
 
-FIRST = """\
-Hello all,
-
-the council has agreed to three sailings on Sundays, at nine, noon and five. The early boat is dropped, because in
-February it carried eleven people in four weeks.
-
-Please tell me by Friday who can take the new evening watch. It is paid as night work after ten, and the bus back
-waits for the crew.
-
-Mara
-
---
-Mara Holt
-Harbor Office
-
-This e-mail is confidential and intended only for the
-person it is addressed to. If you have received it in error, please delete it and tell the sender.
-"""
-
-
-def replied(words: str, introduction: str, message: str) -> str:
-    """A reply above the whole of the message that it answers."""
-    lines = (f"> {line}".rstrip() for line in message.rstrip().splitlines())
-    return f"{words}\n\n{introduction}\n" + "\n".join(lines) + "\n"
-
-
-def test_a_quotation_that_a_message_holds_whole_is_no_other_candidate() -> None:
-    second = replied(
-        "I take it in June. My daughter starts school in August.", "On Mon, 3 March, Mara wrote:", FIRST
-    )
-    third = replied("August is fine for me.", "On Tue, 4 March, Jon Reyes wrote:", second)
-    mails = [f"From: Crew <crew@pier.example>\nSubject: Watch\n\n{text}" for text in (FIRST, second, third)]
-    texts = [span.of(text) for text in mails for span in Segmenter().segment(text)]
-    remaining = [texts[i] for i in distinct(texts, [None] * len(texts))]
-    assert sum("three sailings" in text for text in texts) == 3
-    assert [
-        sum(words in text for text in remaining) for words in ("three sailings", "June", "August is")
-    ] == [1] * 3
-    hits = [Hit(text, text, score=1 - i / 100) for i, text in enumerate(texts)]
-    merged = merge(hits[1::2], hits[::2], 60, links=lambda items: [Links() for _ in items])
-    assert sorted(hit.text for hit in merged) == sorted(remaining)
-
-
-def test_a_quotation_with_a_reply_or_without_its_message_remains() -> None:
+def test_a_copy_in_marks_of_a_quotation_is_no_other_candidate() -> None:
     said = "The hall is ours on Thursdays from September on. It costs 18 an hour."
-    quoted = "> The hall is ours on Thursdays from September on.\n> It costs 18 an hour."
-    assert only_quote([quoted, "The hall costs 18."]) == [False, False]
-    assert only_quote([f"{quoted}\n\nToo much.", said]) == [False, False]
-    assert only_quote([f"> {quoted}".replace("\n", "\n> "), quoted]) == [True, False]
-    assert only_quote(["> Yes, gladly.", "Yes, gladly."]) == [False, False]
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        "This e-mail is confidential and meant only for",
-        "CONFIDENTIALITY NOTICE: the contents of this message and of",
-        "Diese Nachricht ist vertraulich und nur bestimmt für",
-    ],
-)
-def test_a_disclaimer_is_whole_and_apart_from_what_is_said(first: str) -> None:
-    said = "The varnish came on Friday and is the wrong one. We ordered matt, and this is gloss. Please take back all four tins."
-    small = f"{first}\nthe person it is addressed to. Please delete it if you are somebody else. Tell the sender, too."
-    text = f"{said}\n\n--\nHanne Vestergaard\nSkovby Boats\n\n{small}\n"
-    found = [span.of(text) for span in Segmenter().segment(text)]
-    assert found == [said, text[len(said) :].strip()]
+    quoted = "> The hall is ours on Thursdays from September on.\n>> It costs 18 an hour."
+    texts = [quoted, said, f"{quoted}\n\nToo much."]
+    assert distinct(texts, [None] * 3, [0.3, 0.9, 0.4]) == [1, 2]
+    hits = [Hit(text, text, score=1 - i / 100) for i, text in enumerate(texts)]
+    assert len(merge(hits[:1], hits[1:], 60, links=lambda items: [Links() for _ in items])) == 2
 
 
 QUOTED = st.lists(
