@@ -133,7 +133,7 @@ def _inspected(passages: Sequence[Passage], moves: Sequence[str] = ()) -> Markup
             p.number,
             p.score,
             p.score / best if p.score is not None and best > 0 else 0.0,
-            p.prompt or p.text,
+            p.text,
             one_line(f"{moves[i] if moves else ''} {p.source}"),
             tokens=p.tokens,
         )
