@@ -33,13 +33,14 @@ install-core:  ## Make the virtual environment with the base install and the too
 	@$(PIP) -e . "pytest>=8" "pytest-asyncio>=0.24" "hypothesis>=6.100" "pytest-xdist>=3.6" "ruff>=0.6"
 	@echo "Now, for example: $(BIN)/python -m pytest tests/core/selection tests/core/text tests/core/feedback"
 
-# The light path: what `pip install "sage-rag[files]"` brings, no torch.
+# The light path: what `pip install "sage-rag[llamaindex,files]"` brings, no torch.
 $(VENV)/.light: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -e ".[files]"
+	@$(PIP) -e ".[llamaindex,files]"
 	touch $@
 
-demo: $(VENV)/.light  ## Ingest sample documents, ask questions, show every step (offline; DEMO="--model ..." or "--base-url ..." uses an LLM)
+demo: $(VENV)/.light  ## Show passages over a stock index, then every step (offline; DEMO="--model ..." or "--base-url ..." uses an LLM)
+	@$(BIN)/python demo/stock_index.py
 	$(BIN)/sage-rag demo $(DEMO)
 
 # Two workers, each with one thread for matrix products: more would compete for the same cores.

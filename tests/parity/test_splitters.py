@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.splitters import DOCUMENTS, NODES, shares
 
-PAGE = Path(__file__).parents[2].joinpath("docs/indexes.md").read_text("utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs/existing-app.md").read_text("utf-8")
 TOLD = {m[1].replace("`", ""): m[2] for m in re.finditer(r"^\| (.+?) \| (all|none|some) \|", PAGE, re.M)}
 """What the page says: how many places are given."""
 

@@ -252,7 +252,7 @@ def pgvector_nodes(hybrid: bool) -> Callable[..., Any]:
 
 
 OWN = "the vector store's own sparse search"
-PAGE = Path(__file__).parents[2].joinpath("docs/indexes.md").read_text("utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs/existing-app.md").read_text("utf-8")
 FORMULAS = dict(re.findall(r"^\| ((?:LangChain|LlamaIndex) [\w -]+) \| `(.+?)` \|", PAGE, re.MULTILINE))
 """What the page says: the score of a cosine c."""
 CASES = {
