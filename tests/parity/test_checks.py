@@ -117,6 +117,14 @@ def of_chat_engine(answer: str, awaited: bool) -> tuple[str, dict[str, Any]]:
     assert engine.chat_history == []
     streamed = engine.stream_chat(QUESTION)
     assert "".join(streamed.response_gen).strip() == answer and verdict_of(streamed) == verdict_of(response)
+
+    async def read() -> Any:
+        streamed = await engine.astream_chat(QUESTION)
+        assert "".join([piece async for piece in streamed.async_response_gen()]).strip() == answer
+        return verdict_of(streamed)
+
+    engine.reset()
+    assert asyncio.run(read()) == verdict_of(response)
     return str(response), verdict_of(response).to_dict()  # type: ignore[union-attr]
 
 
