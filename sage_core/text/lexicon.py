@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from functools import lru_cache
 
 
 def word_set(words: str, *others: Set[str]) -> frozenset[str]:
@@ -81,6 +82,7 @@ def singular(word: str) -> str:
     return word
 
 
+@lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
     """The word without common English endings, so that "built" stays and "bridges" meets "bridge"."""
     word = re.sub(r"['’]s?$", "", word)

@@ -220,8 +220,8 @@ def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) 
     near: list[tuple[float, Sentence]] = []
     for previous, sentence in zip([None, *material.sentences], material.sentences, strict=False):
         held = sentence.words & plain
-        if (held or sentence.words & claim) and previous is not None and previous.passage == sentence.passage:
-            held |= (previous.words & plain) if sentence.refers else frozenset()
+        if sentence.refers and previous is not None and previous.passage == sentence.passage:
+            held |= previous.words & plain if held or sentence.words & claim else frozenset()
         near.append((len(held) / max(1, len(plain)), sentence))
     least = max(_SAME_MATTER, max((share for share, _ in near), default=0.0) - _RIVAL)
     return [sentence for share, sentence in near if share >= least]

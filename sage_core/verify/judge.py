@@ -50,6 +50,7 @@ _FITTED: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
 # Words of the sentences that a claim is read with, and of one of them; as in training.
 _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 75, 60
 _EVIDENCE_SENTENCES = 4
+_MOST_READ = 80  # Statements of an answer that the model reads, in some 2 s; others it cannot make supported.
 _LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
 VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
@@ -123,35 +124,36 @@ class LocalJudge:
     def _grounded(self, answer: str, passages: tuple[str, ...]) -> tuple[AnswerMark, ...]:
         spans = split_claims(answer)
         claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
-        return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
+        return (*claims, *unread_claims(answer, spans[MAX_CLAIMS:]))
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: tuple[str, ...]) -> list[AnswerMark]:
         """As `claims`, of these parts of an answer alone, without a question."""
         material = parse_passages(passages)
-        readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
-        quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)] if readable else []
+        if not material.readable or not is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS):
+            return unread_claims(answer, spans, material.lower)
+        quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)]
         # The number of a passage is none of the claim's; spans stay true.
         plain = CITATION.sub(lambda m: " " * len(m[0]), answer)
-        rows: list[ClaimScores | None] = [None for _ in spans]
-        if readable:
-            rows = [
-                score_claim(s, s.of(plain).strip(), material, any(q.start <= s.start < q.end for q in quoted))
-                for s in spans
-            ]
-        known = [row for row in rows if row is not None]
-        logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
+        rows = [
+            score_claim(s, s.of(plain).strip(), material, any(q.start <= s.start < q.end for q in quoted))
+            for s in spans
+        ]
+        unread = [(row.claim.text, row.evidence) for row in rows if row is not None and row.logit is None]
+        logits = self._entailed(unread[:_MOST_READ])
         claims: list[AnswerMark] = []
         for span, counts in zip(spans, rows, strict=True):
             if counts is None:
-                claims.append(unread_claim(answer, span, "" if readable else material.lower))
+                claims += unread_claims(answer, [span])
                 continue
-            logit = 0.0
-            if logits is not None:
-                logit = counts.logit if counts.logit is not None else logits.pop(0)
+            logit, most = counts.logit or 0.0, counts.most
+            if logits and counts.logit is None:
+                logit = logits.pop(0)
+            elif logits is not None and counts.logit is None:
+                most = min(most, _UNLIKE)
             *weights, share, intercept = _FITTED["support"]
             bounded = max(-MOST_LOGIT, min(MOST_LOGIT, logit))
             odds = float(np.dot(weights, counts.values) + share * bounded + intercept)
-            probability = min(counts.most, max(counts.least, chance(odds)))
+            probability = max(counts.least, min(most, chance(odds)))
             word = "supported" if probability >= SUPPORTED_FROM else counts.claim.support
             claims.append(replace(counts.claim, text=span.of(answer), support=word, probability=probability))
         return claims
@@ -195,9 +197,7 @@ class LocalJudge:
         return [replace(best, span=claim.span, text=claim.text, reason=reason)]
 
 
-@lru_cache(maxsize=1)
-def _entailment() -> Entailment:
-    return Entailment()
+_entailment = lru_cache(maxsize=1)(Entailment)
 
 
 @lru_cache(maxsize=1)
@@ -244,12 +244,12 @@ def with_question(question: str, answer: str) -> str:
 # -- one statement ------------------------------------------------------------------------------------------
 
 
-def unread_claim(answer: str, span: Span, passages: str = "") -> AnswerMark:
-    """A claim that the judge does not know anything of; a short one may be of the passages' language."""
-    read = (language_of(sample(text)) or "this language" for text in (answer, passages) if text)
+def unread_claims(answer: str, spans: Sequence[Span], passages: str = "") -> list[AnswerMark]:
+    """Claims that the judge does not know anything of; a short one may be of the passages' language."""
+    read = (language_of(sample(text)) or "this language" for text in (answer, passages) if text and spans)
     language = next((name for name in read if name != "English"), "")
     told = f"not measured in {language}" if language else "not English, or too long to read"
-    return AnswerMark(span, span.of(answer), reason=f"unsure: {told}")
+    return [AnswerMark(span, span.of(answer), reason=f"unsure: {told}") for span in spans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,24 +383,26 @@ def _why(values: Sequence[float]) -> str:
 def find_evidence(own: Sequence[str], material: ParsedPassages) -> list[Sentence]:
     """The sentences that together hold most of a claim's words, the best first."""
     weights = {word: material.weights.get(word, 0.0) for word in own}  # what is still to be found
+    rest = [
+        # A short sentence wins over a long one that holds as much.
+        (s, [w for w in weights if w in s.words], (_LENGTH_OFFSET + len(s.stems)) ** _LENGTH_POWER)
+        for s in material.sentences
+        if not s.words.isdisjoint(weights)
+    ]
     chosen: list[Sentence] = []
     size = 0
-    rest = [s for s in material.sentences if not s.words.isdisjoint(weights)]
     while rest and len(chosen) < _EVIDENCE_SENTENCES:
-        gain = [sum(weight for w, weight in weights.items() if w in s.words) for s in rest]
-        # A short sentence wins over a long one that holds as much.
-        size_of = [(_LENGTH_OFFSET + len(s.stems)) ** _LENGTH_POWER for s in rest]
-        best = max(range(len(rest)), key=lambda i: (gain[i] / size_of[i], -i))
-        words = min(len(rest[best].text.split()), _LONGEST_EVIDENCE)
-        if gain[best] <= 0 or (chosen and size + words > _EVIDENCE_WORDS):
+        gains = [sum(map(weights.__getitem__, held)) / length for _, held, length in rest]
+        best = gains.index(max(gains))
+        sentence, held, _ = rest.pop(best)
+        words = min(len(sentence.text.split()), _LONGEST_EVIDENCE)
+        if gains[best] <= 0 or (chosen and size + words > _EVIDENCE_WORDS):
             break
-        sentence = rest.pop(best)
         chosen.append(sentence)
         size += words
-        for word in sentence.words:
-            if word in weights:
-                # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
-                weights[word] *= _REPEATED
+        for word in held:
+            # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
+            weights[word] *= _REPEATED
     return chosen
 
 

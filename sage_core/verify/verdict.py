@@ -205,8 +205,13 @@ def settled(
 
 
 def _settled(verdict: Verdict, marks: Sequence[AnswerMark], accept_score: float) -> Verdict:
-    """As `settled`, of an answer that is marked."""
-    marks = _decided(marks, verdict.statements)
+    """As `settled`, of an answer that is marked; what is unsure has an LLM's word, if it has one."""
+    said = iter(verdict.statements)
+    words = [next(said, "") if mark.support == "unsure" else "" for mark in marks]
+    marks = tuple(
+        replace(mark, support=word, reason=f"the LLM says so; {mark.reason}") if word else mark  # type: ignore[arg-type]
+        for mark, word in zip(marks, words, strict=True)
+    )
     denied = next((m for m in marks if m.instead), None)
     if verdict.score is None or denied is None:
         accepted = (verdict.score or 0) >= accept_score and not verdict.vetoed_by
@@ -231,16 +236,6 @@ def unsure_statements(question: str, passages: Sequence[str], answer: str) -> li
 
 def _unsure(marks: Sequence[AnswerMark]) -> list[str]:
     return [mark.text.strip() for mark in marks if mark.support == "unsure"]
-
-
-def _decided(marks: Sequence[AnswerMark], words: Sequence[str]) -> tuple[AnswerMark, ...]:
-    """Marks in which those that are unsure have an LLM's word, where it has one."""
-    said = iter(words)
-    told = (next(said, "") if mark.support == "unsure" else "" for mark in marks)
-    return tuple(
-        replace(mark, support=word, reason=f"the LLM says so; {mark.reason}") if word else mark  # type: ignore[arg-type]
-        for mark, word in zip(marks, told, strict=True)
-    )
 
 
 def mark_answer(

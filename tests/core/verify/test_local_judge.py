@@ -448,3 +448,13 @@ def test_citations_labels_and_lists_of_sources_are_no_claims(answer, claims):
 def test_a_citation_names_passages_in_any_of_its_shapes(citation, numbers):
     (mark,) = [m for m in mark_answer(f"It carries eight lanes {citation}.", PASSAGES) if m.text.strip()]
     assert mark.cited == numbers
+
+
+def test_statements_beyond_those_that_the_model_reads_are_not_supported_by_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(Entailment, "logits", lambda _, pairs: read.append(len(pairs)) or [4.0] * len(pairs))
+    passage = " ".join(f"The old mill of Pond {i} was sold to the town in the spring." for i in range(100))
+    claims = LocalJudge().claims("", passage.replace(" old", ""), [passage])
+    assert read == [80] and [c.support for c in claims] == ["supported"] * 80 + ["unsure"] * 20
