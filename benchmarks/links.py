@@ -39,16 +39,8 @@ from sage_app.store import folder as folder_store
 from sage_app.store.chunks import Chunk, NewDocument
 from sage_app.store.identity import StoreIdentity
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.ranking import (
-    HybridReranker,
-    NamedLink,
-    NameIndex,
-    link,
-    links,
-    named_links,
-    vouch,
-    vouch_named,
-)
+from sage_core.ranking import HybridReranker, link, links, vouch
+from sage_core.ranking.links import NamedLink, NameIndex, named_links, vouch_named
 from sage_core.text.keywords import index_terms
 from sage_core.text.links import document_names
 

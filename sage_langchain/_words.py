@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
-from sage_core.text.links import document_names
 from sage_core.word_index.search import ChromaCollection, Limits, WordSource, cosines, text_versions
 from sage_core.word_index.words import Entry
 from sage_langchain._passages import headed, titled
@@ -29,8 +28,7 @@ def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
 def entry(document: Document) -> Entry:
     """What the keyword index holds of a document."""
     about, key = titled(document), str(document.id)
-    names = document_names(about.title, about.source, about.text if about.first else "")
-    return Entry(key, headed(document), about.document, names)
+    return Entry(key, headed(document), about.document, about.names)
 
 
 class ReadableStore(WordSource[Document]):

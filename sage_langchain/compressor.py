@@ -19,7 +19,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.passages import plain_copy
-from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates, vouch
+from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.passages import PassageRanker
 from sage_core.ranking.retrieved import Candidates
@@ -199,7 +199,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         read = ScoreReading([*cut.probabilities], "probability")
         if not isinstance(scorer, HybridReranker):
             read = yield from self._scores(scorer, [part.made() for part in parts], query, read.scores)
-        final = [finite_score(score) for score in vouch(read.scores, cut.links, read.scale)]
+        final = [finite_score(score) for score in (yield from Compute(found.vouched, read, cut))]
         candidates = [Candidate.of(parts[i], final[i]) for i in rank_order(final)]
         return Ranked(candidates, read.scale, limits)
 

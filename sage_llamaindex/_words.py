@@ -20,7 +20,6 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from sage_core.selection.scales import rises
 from sage_core.text.header import with_header
-from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
 from sage_core.word_index.search import ChromaCollection, Limits, WordSource, cosines
 from sage_core.word_index.words import Entry
@@ -33,8 +32,7 @@ def entry(node: BaseNode) -> Entry:
     """What the keyword index holds of a node."""
     about, text = titled(node), node.get_content(metadata_mode=MetadataMode.NONE)
     header = header_of(text, node.metadata)
-    names = document_names(about.title, about.source, about.text if about.first else "")
-    return Entry(node.node_id, with_header(header, text), about.document, names)
+    return Entry(node.node_id, with_header(header, text), about.document, about.names)
 
 
 def in_pages(shown: bool, pages: range) -> Iterable[int]:

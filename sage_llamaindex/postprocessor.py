@@ -26,7 +26,7 @@ from pydantic import (
 
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
-from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates, vouch
+from sage_core.ranking import HybridReranker, Reranker, ascore_candidates, name_of, score_candidates
 from sage_core.ranking.foreign import collected_scores, with_unlimited_top_n
 from sage_core.ranking.passages import PassageRanker
 from sage_core.ranking.retrieved import Candidates
@@ -221,7 +221,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if not isinstance(scorer, HybridReranker):
             passages = [NodeWithScore(node=node) for node in made]
             read = yield from self._scores(passages, read.scores, query_bundle)
-        scores = vouch(read.scores, cut.links, read.scale)
+        scores = yield from Compute(found.vouched, read, cut)
         ranked = [NodeWithScore(node=node, score=s) for node, s in zip(made, scores, strict=True)]
         return Ranking(tuple(show_places(ranked)), read.scale, found.unscored, tuple(parts))
 

@@ -31,23 +31,26 @@ from sage_app.store.protocol import NamedStore, Store
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
 from sage_core.ranking import (
-    Edge,
     HybridReranker,
-    NamedLink,
     Place,
     Reranker,
     ascore_candidates,
     link,
-    link_edges,
     name_of,
-    named_links,
     score_candidates,
-    takes_scores,
     vouch,
-    vouch_named,
 )
 from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
-from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
+from sage_core.ranking.links import (
+    FIRST_CHUNKS,
+    MAX_CHUNKS,
+    Edge,
+    NamedLink,
+    link_edges,
+    named_links,
+    vouch_named,
+)
+from sage_core.ranking.protocol import takes_scores
 from sage_core.selection.scales import rank_order
 from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter

@@ -37,8 +37,7 @@ class SageConfig:
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
             without; the text that is stored or sent is the same.
         links: Documents that the question or the best chunks name join the candidates, and who named them
-            vouches for them (`sage_core.ranking.vouch_named`). Only with ``context``, and in a store that
-            knows names.
+            vouches for them (`sage_core.ranking.links`). Only with ``context``, in a store that knows names.
 
     Raises:
         InputError: Where a number is no whole number, or below 1.

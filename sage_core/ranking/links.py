@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sage_core.errors import InputError
 from sage_core.ranking.neighbors import vouched_score
-from sage_core.selection.scales import Scale, check_scale, plain_scores, rank_order
+from sage_core.selection.scales import Scale, plain_scores, rank_order
 from sage_core.text.keywords import index_terms
 from sage_core.text.links import Mention, NameTable, document_names, find_mentions
 
@@ -188,24 +187,16 @@ def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> l
     Returns:
         Scores on the same scale. None for None and NaN.
 
-    Raises:
-        InputError: For an edge to no candidate, a weight out of range, or an unknown scale.
-
     Examples:
         >>> [round(s, 2) for s in vouch_named([0.5, 0.2], [Edge(0, 1, 0.4)], "probability")]
         [0.5, 0.36]
     """
-    check_scale(scale)
     known = [None if s is None or math.isnan(s) else s for s in plain_scores(scores)]
     highest = max((s for s in known if s is not None and s != math.inf), default=0.0)
     # Somebody asked for it by name: nothing is surer, so the weight alone limits what it adds.
     question = {"probability": 1.0, "logit": math.inf}.get(scale, highest)
     beside: dict[int, list[tuple[float, float]]] = {}
     for source, target, weight in edges:
-        if not 0 <= target < len(known) or not (source is None or 0 <= source < len(known)):
-            raise InputError(f"an edge from {source} to {target}, but there are {len(known)} candidates")
-        if not 0 <= weight <= 1:
-            raise InputError(f"the weight of an edge is from 0 to 1, not {weight}")
         voucher = question if source is None else known[source]
         # -inf is no evidence; weighed in, it would be -inf or NaN for whoever is named.
         if voucher is not None and voucher != -math.inf:
@@ -273,6 +264,11 @@ class Titled(NamedTuple):
     source: str = ""
     first: bool = True
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Keys of the names of its document, as far as it tells them."""
+        return document_names(self.title, self.source, self.text if self.first else "")
+
 
 def vouch_titled(
     question: str, candidates: Sequence[Titled], scores: Sequence[Any], scale: Scale
@@ -295,11 +291,11 @@ def vouch_titled(
         >>> [round(score, 2) for score in vouched if score is not None]
         [0.5, 0.28]
     """
-    names: dict[str, Collection[str]] = {}
+    names: dict[str, set[str]] = {}
     positions: dict[str, list[tuple[int, int]]] = {}
     for i, candidate in enumerate(candidates):
-        if candidate.document is not None and (candidate.title or candidate.source):
-            names.setdefault(candidate.document, document_names(candidate.title, candidate.source))
+        if candidate.document is not None:
+            names.setdefault(candidate.document, set()).update(candidate.names)
             positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
     texts = [c.text for c in candidates]
     index = NameIndex(names, count=lambda terms: _counts(terms, texts))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sage_core.passages import Node
+from sage_core.passages import Node, Passage
 from sage_core.ranking.candidates import distinct
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.links import Titled, vouch_titled
@@ -100,12 +100,22 @@ class Candidates:
         place = self.nodes[node].node.place
         return None if place is None else place.start
 
-    def vouched(self, read: ScoreReading) -> list[float | None]:
-        """A reranker's scores of whole nodes, after those beside them and those that name them."""
-        scores = vouch(read.scores, self._links, read.scale)
+    def vouched(self, read: ScoreReading, cut: RankedPassages | None = None) -> list[float | None]:
+        """A reranker's scores, after those beside them and those that name them.
+
+        Args:
+            read: The scores, of nodes or of passages.
+            cut: The passages; None for the nodes.
+        """
+        scores = vouch(read.scores, self._links if cut is None else cut.links, read.scale)
         # After the neighbors: what they lift may be what names another document.
-        about = [n.about for n in self.nodes]
+        about = [n.about for n in self.nodes] if cut is None else [*map(self._about, cut.passages)]
         return vouch_titled(self.question, about, scores, read.scale) if self.question else scores
+
+    def _about(self, passage: Passage) -> Titled:
+        whole = self.nodes[passage.node].about
+        text = whole.text[passage.start : passage.end]
+        return whole._replace(text=text, first=whole.first and passage.start == 0)
 
     def distinct(self, scores: Sequence[float | None]) -> list[int]:
         """Positions of the nodes without repetitions, of which the best stays."""

@@ -12,6 +12,7 @@ import html
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from sage_core.errors import InputError
@@ -125,6 +126,17 @@ def all_headings(text: str, lines: Sequence[Line]) -> list[Heading]:
     return sorted(
         [*marked, *(h._replace(level=h.level + deepest) for h in numbered if h.start not in starts)]
     )
+
+
+@lru_cache(maxsize=4_096)
+def title_on_top(head: str) -> str | None:
+    r"""The title that a text gives itself on top of its first lines, some `TOP` characters.
+
+    Examples:
+        >>> title_on_top("# The old mill\n\nIt stands by the pier."), title_on_top("## Opening\n\nIn May.")
+        ('The old mill', None)
+    """
+    return find_title(head, [h for h in find_headings(head) if h.level == 1])
 
 
 def find_title(text: str, headings: Sequence[Heading]) -> str | None:
@@ -284,6 +296,8 @@ _THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
 _PAGE = re.compile(r"\ufeff?\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _PAGE_TITLE = re.compile(r"<title\b[^<>]*>([^<>]*)</title", re.IGNORECASE)
 _PAGE_HEAD = 20_000  # characters in which a page has its title
+TOP = 400
+"""Characters that are read for a title alone."""
 _MOST_BEFORE_LOWER = 2_000  # characters in which a title in capitals and what is below it stand
 _TITLE_LINE = re.compile(r"(?=.*[^\W\d_]{5})[^\W\d_][\w '’&,/()-]{4,68}\Z")
 _RAW_HTML = re.compile(r"<(pre|script|style|textarea)\b", re.IGNORECASE)

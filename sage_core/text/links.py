@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
+from sage_core.text.headings import TOP, title_on_top
 from sage_core.text.keywords import UNSPACED
 
 MAX_NAME_WORDS = 12
@@ -48,7 +49,7 @@ class Mention(NamedTuple):
 
 
 class NameTable(Protocol):
-    """Names by their keys: a table in a store, or `sage_core.ranking.NameIndex`."""
+    """Names by their keys: a table in a store, or `sage_core.ranking.links.NameIndex`."""
 
     def known(self, keys: Sequence[str]) -> Collection[str]:
         """Those of ``keys`` that are names."""
@@ -87,7 +88,7 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
     Args:
         title: What it calls itself; None or blank for nothing.
         source: Its path or address; of a document without a title perhaps that.
-        beginning: How its text begins, where initials are introduced.
+        beginning: How its text begins, where a title may stand, and initials are introduced.
 
     Examples:
         >>> document_names("European Space Agency", "esa.md", "The European Space Agency (ESA) is in Paris.")
@@ -96,11 +97,11 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
         ('mercury', 'mercury planet')
     """
     names: list[str] = []
-    title = " ".join((title or "").split())[:2_000]
-    if title:
-        bare = _PARENTHESIS.sub("", title)
-        names += [bare, title]
-        for text in (title, " ".join(beginning[:1_000].split())) if bare else ():
+    own = " ".join((title or title_on_top(beginning[:TOP]) or "").split())[:2_000]
+    if own:
+        bare = _PARENTHESIS.sub("", own)
+        names += [bare, own]
+        for text in (own, " ".join(beginning[:1_000].split())) if bare else ():
             found = (x[1] for x in _INITIALS.finditer(text) if text.endswith(bare, 0, x.start()))
             if (introduced := next(found, None)) and _are_initials(introduced, bare):
                 names.append(introduced)

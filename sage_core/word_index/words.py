@@ -31,7 +31,7 @@ COMMON, COMMON_LEAST = 0.05, 2_000
 # Rows that are scored for a question, some 10 ms, and words of one that is a whole text.
 _MOST_SCORED, _MAX_TERMS = 10_000, 64
 # Raised with a change of the tables or of `indexed`: an index made before is made again.
-WORDS_VERSION = 6
+WORDS_VERSION = 7
 # Ids that a filter is asked about at once.
 _FILTERED = 128
 # Chunks that are read and written at once: no store takes many more ids in one call.

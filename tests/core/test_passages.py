@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from sage_core import MiniLMEmbedder, Segmenter
 from sage_core.passages import Node, Passage, PassageCutter, Place, joined
 from sage_core.ranking import passages
+from sage_core.ranking.links import Titled
 from sage_core.ranking.passages import PASSAGES, PassageRanker, RankedPassages
+from sage_core.ranking.retrieved import Candidates, Retrieved
+from sage_core.selection.scales import ScoreReading
 from sage_core.text import cache
 from sage_core.text.cache import CACHE_DIR, Kept
 
@@ -241,3 +244,21 @@ def test_the_file_keeps_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert kept.get([b"a", b"b", b"d"]) == {b"b": b"b", b"d": b"d"}
     monkeypatch.delenv(CACHE_DIR)
     assert kept.get([b"d"]) == {}
+
+
+def test_a_passage_vouches_for_the_document_that_it_names() -> None:
+    question = "Where was the owner of the Petrel born?"
+    long = f"The Petrel belonged to Mara Holt. {' '.join(SENTENCES)}"
+    born = "# Mara Holt\n\nShe came from Ulm by train."
+    texts = {"petrel.md": long, "holt.md": born, "quay.md": "# The quay\n\nIt came from Ulm by train."}
+    nodes = [
+        Retrieved(Node(text, source=name), text, Titled(text, name, None, name))
+        for name, text in texts.items()
+    ]
+    found = Candidates(question, nodes, PassageRanker())
+    cut = found.cut([0.6, 0.1, 0.1])
+    assert cut is not None and len(cut.passages) > 3
+    read = ScoreReading([*cut.probabilities], "probability")
+    *_, before, quay = cut.probabilities
+    *_, after, unnamed = found.vouched(read, cut)
+    assert after is not None and after > before + 0.05 and unnamed == pytest.approx(quay)

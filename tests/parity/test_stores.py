@@ -23,7 +23,6 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.types import VectorStore as OldProtocol
 
 from sage_core.errors import InputError
-from sage_core.text.links import document_names
 from sage_langchain import MiniLMEmbeddings
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_langchain._passages import titled as langchain_titled
@@ -423,17 +422,18 @@ def test_names_that_say_something_and_those_that_do_not(
 
 
 @pytest.mark.parametrize(
-    "metadata",
+    ("text", "metadata"),
     [
-        {"title": "Mara Holt"},
-        {"document_title": "Mara Holt", "file_name": "7.pdf"},
-        {"source": "Mara Holt"},
-        {"source": "people/Mara Holt.md"},
+        ("Born.", {"title": "Mara Holt"}),
+        ("Born.", {"document_title": "Mara Holt", "file_name": "7.pdf"}),
+        ("Born.", {"source": "Mara Holt"}),
+        ("Born.", {"source": "people/Mara Holt.md"}),
+        ("# Mara Holt\n\nBorn.", {"source": "7.md"}),
     ],
 )
-def test_metadata_that_name_a_document(metadata: dict[str, str]) -> None:
+def test_what_names_a_document(text: str, metadata: dict[str, str]) -> None:
     for about in (
-        llamaindex_titled(TextNode(text="Born.", metadata=metadata)),
-        langchain_titled(Document("Born.", metadata=metadata)),
+        llamaindex_titled(TextNode(text=text, metadata=metadata)),
+        langchain_titled(Document(text, metadata=metadata)),
     ):
-        assert "mara holt" in document_names(about.title, about.source)
+        assert "mara holt" in about.names

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import (
-    Calibration,
-    HybridReranker,
-    Place,
-    link,
-    vouch,
-)
-from sage_core.ranking.calibration import Logistic
+from sage_core.ranking import HybridReranker, Place, link, vouch
+from sage_core.ranking.calibration import Calibration, Logistic
 from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import score_candidates
 from sage_core.selection.rules import EMPTY_BELOW
