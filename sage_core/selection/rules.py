@@ -220,14 +220,14 @@ AUTO_MAX_TOKENS_FOR_TWO = 1_600
 """Most tokens of two candidates by ``rule="auto"``: one large node alone often misses the evidence."""
 
 # Tuned on the development sets; "unbounded" has no zero to be a share of.
-_SHARES: dict[Scale, float] = {"probability": 0.06, "cosine": 0.4, "logit": 0.1}
+_SHARES: dict[Scale, float] = {"probability": 0.07, "cosine": 0.4, "logit": 0.1}
 
 
 def default_rule(scale: Scale) -> Rule:
     """What ``rule="auto"`` means for scores of a scale: whichever of three ends the list first.
 
     - The paper's cliff: a score falls to 0.3 of the one before it.
-    - A slope: a score falls to a share of the best. 0.06 of a probability; 0.1 of the best's odds for logits,
+    - A slope: a score falls to a share of the best. 0.07 of a probability; 0.1 of the best's odds for logits,
       that is 2.3 below the best; 0.4 of the way from the last candidate's cosine to the best's. Unbounded
       scores have no such share, because nothing is known of their zero.
     - `AUTO_MAX_K` candidates, or `AUTO_MAX_TOKENS` tokens where `select` knows them: where nothing stands

@@ -188,7 +188,7 @@ def test_auto_is_the_papers_rule_where_scores_have_cliffs():
 
 def test_auto_ends_a_smooth_tail_by_the_guard_of_the_scale():
     smooth = [0.9 * 0.8**i for i in range(30)]
-    for scale, share in (("probability", 0.06), ("cosine", 0.4)):
+    for scale, share in (("probability", 0.07), ("cosine", 0.4)):
         chosen = select(smooth, scale=scale, min_k=1)
         assert chosen == select(smooth, scale=scale, rule=RelativeToTop(share), min_k=1)
     logits = [3 - 0.3 * i for i in range(30)]
