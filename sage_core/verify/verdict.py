@@ -312,8 +312,8 @@ def _by_cited(mark: AnswerMark, judge: LocalJudge, question: str, passages: Sequ
     claims = judge.claims(question, mark.text, [passages[n] for n in numbers])
     for claim in claims:
         if claim.support == "supported" and claim.passage is not None:
-            there = {"evidence": claim.evidence, "heading": claim.heading, "sentence": claim.sentence}
-            return replace(mark, passage=numbers[claim.passage], **there)
+            passage, evidence, heading = numbers[claim.passage], claim.evidence, claim.heading
+            return replace(mark, passage=passage, evidence=evidence, heading=heading, sentence=claim.sentence)
     said = f"passage {(mark.passage or 0) + 1} says it, not the one cited"
     open_ = any((claim.probability or 0.5) >= 0.5 for claim in claims)
     return replace(mark, support="unsure" if open_ else "misattributed", reason=said)
