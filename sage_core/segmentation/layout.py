@@ -109,7 +109,11 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     wrapped = laid_out and hard_wrapped(text, gaps)
     together = trust * layout.together
     same = [
-        (layout.reference if breaks < 2 and _refers(text, span) else 0.0)
+        (
+            layout.reference
+            if breaks < 2 and (points_back(text, span) or _ABOUT_IT.match(text, *span))
+            else 0.0
+        )
         + (together if vote >= 0 and breaks < (2 if wrapped else 1) else 0.0)
         for span, breaks, vote in zip(spans[1:], gaps, votes, strict=True)
     ]
@@ -136,11 +140,6 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
             between = _REPLY - value
         result.append(value + same[index] + between)
     return result
-
-
-def _refers(text: str, span: Span) -> bool:
-    """Whether a sentence begins with what only the one before explains."""
-    return points_back(text, span) or _ABOUT_IT.match(text, *span) is not None
 
 
 # A preposition before a pronoun: "In it lay a key", "Since then ...", "One of them ...".

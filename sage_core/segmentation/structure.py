@@ -197,8 +197,10 @@ class _Outline:
 
     def _add(self, index: int) -> None:
         sentences = self.sentences
-        line = sentences.lines[sentences.at[index]]
         begins = sentences.begins_line(index)
+        if not begins and sentences.kinds[index] != "heading":
+            return
+        line = sentences.lines[sentences.at[index]]
         if begins and NEXT_MEETING.match(sentences.text, *sentences.spans[index]):
             if index - self.opened <= _FEW:
                 self.units.append((self.opened, index))

@@ -221,7 +221,10 @@ def sentence_kinds(
             kind = "text"
         if kind == "text" and begins and _stands_alone(text, spans, index, gaps):
             kind = "heading"
-        if kind == "text" and (text[span.end - 1] in ":：" or _announces(lines, place, span.end)):
+        announces = text[span.end - 1] in ":：" or text.endswith(
+            "-->", *span
+        )  # a comment is about what follows
+        if kind == "text" and (announces or _announces(lines, place, span.end)):
             kind = "lead"
         kinds.append(kind)
     return kinds

@@ -569,7 +569,7 @@ def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
     numbered = _NUMBERED.match(text)
     if numbered:
         return _numbered(index, numbered)
-    if first.isdigit() or not any(c.isalpha() for c in text):
+    if first.isdigit() or not any(map(str.isalpha, text)):
         return None
     return _unnumbered(lines, index)
 
@@ -605,7 +605,7 @@ def _unnumbered(lines: Sequence[Line], index: int) -> _Candidate | None:
     text = line.text
     if not _apart(lines, index) or text.endswith(("?", '"', "”")) or text[:3].lower() == "by ":
         return None
-    letters = sum(c.isalpha() for c in text)
+    letters = sum(map(str.isalpha, text))
     if letters >= 3 and text.upper() == text and text.lower() != text and len(text) <= 70:
         return _Candidate(index, "capitals", (), False)
     words = text.split()

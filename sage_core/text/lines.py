@@ -6,7 +6,7 @@ The one reading of lines that sentences, headings and the layout of chunks share
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 LineKind = Literal[
@@ -42,7 +42,6 @@ CONTENTS_ENTRY = re.compile(r"(?:\.{3,}|…|(?:\.\s){3,}|\s{3,}|\t)\s*(?:\d+|[iv
 # The marks that underline titles in reStructuredText; Markdown has the first two.
 ADORNMENT_MARKS = frozenset("-=~^\"'#*+.:_`")
 _MARKED = frozenset("#|=_~`([.0123456789ivxIVX" + BULLETS)
-_LINES_TOGETHER = 1_000_000  # characters that are split into lines at a time
 
 
 class Line(NamedTuple):
@@ -72,7 +71,7 @@ def read_lines(text: str) -> list[Line]:
     lines: list[Line] = []
     offset = 0
     spaced = True
-    for raw in _raw_lines(text):
+    for raw in text.splitlines(keepends=True):
         bare = raw.strip()
         if not bare:
             spaced = True
@@ -93,15 +92,6 @@ def read_lines(text: str) -> list[Line]:
             spaced = raw[-1] in "\f\x1c\x1d\x1e\u2029"  # a page or a paragraph ends here
         offset += len(raw)
     return lines
-
-
-def _raw_lines(text: str) -> Iterator[str]:
-    """`str.splitlines` with line ends, without a second copy of the whole text."""
-    start = 0
-    while start < len(text):
-        stop = text.find("\n", start + _LINES_TOGETHER) + 1 or len(text)
-        yield from text[start:stop].splitlines(keepends=True)
-        start = stop
 
 
 def kind_of_line(line: str) -> LineKind:
@@ -222,7 +212,9 @@ def is_code(lines: Sequence[Line]) -> bool:
     alike = prose = 0
     docstring = ""
     fenced = False
-    for line in lines[:_CODE_SAMPLE]:
+    for left, line in zip(range(min(len(lines), _CODE_SAMPLE), 0, -1), lines, strict=False):
+        if prose > alike + left:
+            return False  # whatever the rest is
         bare = line.text
         fenced ^= line.kind == "fence"
         if fenced or line.kind == "fence":

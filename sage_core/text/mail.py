@@ -32,6 +32,7 @@ _FORWARDED = re.compile(
 _NAME = re.compile(r"[^\W\d_]{2}")
 _SIGNATURE_LINES = 8
 _MOST_FIELDS = 12
+_FIRSTS = frozenset("-bBOoAaLlEeIi")  # of what else may begin a message
 
 
 class Message(NamedTuple):
@@ -56,6 +57,9 @@ def messages(lines: Sequence[Line]) -> Iterator[Message]:
     while index < len(lines):
         line = lines[index]
         first = index
+        if line.text[0] not in _FIRSTS and ":" not in line.text[:16]:  # after the longest name
+            index += 1
+            continue
         if line.text[0] in "-bB" and _FORWARDED.match(line.text) and index + 1 < len(lines):
             index += 1
         end, fields = _fields(lines, index)
@@ -73,8 +77,6 @@ def messages(lines: Sequence[Line]) -> Iterator[Message]:
 def _fields(lines: Sequence[Line], first: int) -> tuple[int, dict[str, str]]:
     """Just after the fields that begin at a line, the writer's among them, and the fields; none for one."""
     fields: dict[str, str] = {}
-    if ":" not in lines[first].text[:16]:  # after the longest name
-        return first, fields
     index = first
     while index < min(len(lines), first + _MOST_FIELDS):
         line = lines[index]
@@ -91,8 +93,6 @@ def _fields(lines: Sequence[Line], first: int) -> tuple[int, dict[str, str]]:
 def _introduction(lines: Sequence[Line], first: int) -> int:
     """Just after "On ... wrote:", which may be wrapped, where a quotation follows; 0 elsewhere."""
     line = lines[first]
-    if line.text[0] not in "OoAaLlEeIi":
-        return 0
     for end in (first + 1, first + 2):
         if (
             end >= len(lines)
@@ -100,9 +100,10 @@ def _introduction(lines: Sequence[Line], first: int) -> int:
             or (end > first + 1 and lines[end - 1].spaced)
         ):
             return 0
-        words = " ".join(part.text for part in lines[first:end])
-        if lines[end].quote > line.quote and len(words) < 300 and _WROTE.match(words):
-            return end
+        if lines[end].quote > line.quote:
+            words = " ".join(part.text for part in lines[first:end])
+            if len(words) < 300 and _WROTE.match(words):
+                return end
     return 0
 
 

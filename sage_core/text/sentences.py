@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sage_core.text.blocks import Block, blocks, classified, line_breaks, sentence_kinds
 from sage_core.text.lexicon import MONTHS, WEEKDAYS, word_set
 from sage_core.text.lines import STEP, Line
-from sage_core.text.spans import Span, trim
+from sage_core.text.spans import Span
 
 SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]] | Callable[[str], Iterable[str]]
 """Any callable from a text to its sentences, in order, that loses nothing but white space: as
@@ -104,7 +104,7 @@ def split_sentences(text: str, lines: Sequence[Line] | None = None) -> list[Span
             cuts = sorted({*cuts, *(m.end() for m in _PHRASE_GAP.finditer(text, block.start, block.end))})
         start = block.start
         for cut in cuts:
-            result.append(trim(text, Span(start, cut)))
+            result.append(Span(start, start + len(text[start:cut].rstrip())))
             start = cut
         result.append(Span(start, block.end))
     return result

@@ -25,7 +25,7 @@ MEAN_PRIOR = 0.3  # weight of a zero vector in every mean: short sentences of co
 SURFACE_SIZE = 8
 _OPENERS = frozenset("\"'“‘«([")
 _MARKS = frozenset("-*•–—·+#|>")
-_BLOCK = 256  # sentences padded together: their token vectors stay in the processor's cache
+_BLOCK = 64  # sentences padded together: their token vectors stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,6 +289,7 @@ ANNOUNCED = {
         f"\n   The method was replaced by another one. {FILLER}",
     ),
     "a label": (".. _tide-tables:", "\n\nThe tide is high at noon, and low in the evening."),
+    "a comment": ("<!-- eslint-skip -->", "\n\nThe tide is read once a minute, and shown at once."),
     "a term": ("tide-offset", "\n    Minutes that are added to the time of the harbor."),
     "a caption above a fence": ("Filename: src/tide.py", "\n\n```python\nprint(1)\n```"),
     "a sentence before two colons": ("The shell says so. ::", "\n\n   $ tide --now\n   high"),
