@@ -221,9 +221,8 @@ def sentence_kinds(
             kind = "text"
         if kind == "text" and begins and _stands_alone(text, spans, index, gaps):
             kind = "heading"
-        announces = text[span.end - 1] in ":：" or text.endswith(
-            "-->", *span
-        )  # a comment is about what follows
+        # A comment of Markdown is about what follows, too.
+        announces = text[span.end - 1] in ":：" or text.endswith("-->", *span)
         if kind == "text" and (announces or _announces(lines, place, span.end)):
             kind = "lead"
         kinds.append(kind)

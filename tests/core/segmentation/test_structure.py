@@ -289,7 +289,6 @@ ANNOUNCED = {
         f"\n   The method was replaced by another one. {FILLER}",
     ),
     "a label": (".. _tide-tables:", "\n\nThe tide is high at noon, and low in the evening."),
-    "a comment": ("<!-- eslint-skip -->", "\n\nThe tide is read once a minute, and shown at once."),
     "a term": ("tide-offset", "\n    Minutes that are added to the time of the harbor."),
     "a caption above a fence": ("Filename: src/tide.py", "\n\n```python\nprint(1)\n```"),
     "a sentence before two colons": ("The shell says so. ::", "\n\n   $ tide --now\n   high"),
@@ -305,6 +304,19 @@ def test_a_line_that_announces_belongs_to_what_follows(name: str) -> None:
     head = line.removesuffix("4")
     assert not [chunk for chunk in found if chunk.splitlines()[-1].strip().startswith(head)]
     assert not [chunk for chunk in found if chunk.startswith("::")]
+
+
+def test_a_comment_below_a_heading_is_not_the_end_of_a_chunk() -> None:
+    body = (
+        "It {0}s the gate. Both boats wait for it, and so does the keeper, who has a key of his own and a lamp. "
+        "The gate of the old lock is opened by hand, the one of the new lock by a pump."
+    )
+    sections = [
+        f"### `tide.{name}()`\n\n<!-- YAML\nadded: v18.2.0\n-->\n\n{body.format(name)}"
+        for name in ("open", "close", "closeAll", "closeIdle", "timeout", "listen")
+    ]
+    found = chunks("# Tide\n\n" + "\n\n".join(sections))
+    assert len(found) >= 6 and not [chunk for chunk in found if chunk.endswith("-->")]
 
 
 def test_a_text_about_code_is_no_code_and_its_literal_blocks_are_whole() -> None:
