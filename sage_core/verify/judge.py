@@ -63,6 +63,7 @@ _LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 SUPPORTED_FROM: float = _FITTED["supported_from"]
 """From training data: of answers of one claim from it on that no rule bounds 85% are supported."""
 _UNLIKE = SUPPORTED_FROM - 0.01  # Most of one that may say more than its evidence.
+_TOLD = 3  # Content words; of fewer, as in "That's true!", nothing is missing. By hand.
 _HARDLY = 0.25  # Most words of a claim that is not found if its number or name is not. By hand.
 MAX_CLAIMS = 300
 """Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
@@ -131,12 +132,11 @@ class LocalJudge:
         material = parse_passages(passages)
         if not material.readable or not is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS):
             return unread_claims(answer, spans, material.lower)
-        quoted = [Span(*m.span()) for m in QUOTED.finditer(answer)]
+        quoted = [range(*m.span()) for m in QUOTED.finditer(answer)]
         # The number of a passage is none of the claim's; spans stay true.
         plain = CITATION.sub(lambda m: " " * len(m[0]), answer)
         rows = [
-            score_claim(s, s.of(plain).strip(), material, any(q.start <= s.start < q.end for q in quoted))
-            for s in spans
+            score_claim(s, s.of(plain).strip(), material, any(s.start in q for q in quoted)) for s in spans
         ]
         unread = [(row.claim.text, row.evidence) for row in rows if row is not None and row.logit is None]
         logits = self._entailed(unread[:_MOST_READ])
@@ -192,7 +192,7 @@ class LocalJudge:
         absent = said - material.words
         if absent and best.support in ("supported", "unsure") and best.reason != ROW_REASON:
             held = None if best.probability is None else min(best.probability, _OTHER_WORDS)
-            best = replace(best, support="not found" if absent == said else "unsure", probability=held)
+            best = replace(best, support="unsure", probability=held)
         reason = f"read with the question: {best.reason}" if best.reason else ""
         return [replace(best, span=claim.span, text=claim.text, reason=reason)]
 
@@ -282,12 +282,12 @@ def score_claim(span: Span, text: str, material: ParsedPassages, quoted: bool = 
     sentences = find_evidence(own, material)
     place = sentences[0] if sentences else None
     # The first rule that holds bounds the probability and gives the reason.
-    hardly = values[0] == 0 or (values[0] <= _HARDLY and values[3] + values[4] > 0)
+    hardly = len({*own}) >= _TOLD and (values[0] == 0 or (values[0] <= _HARDLY and values[3] + values[4] > 0))
     word: Support = "not found" if hardly else "unsure"
     reason, least, most, instead = _why(values), 0.0, 1.0, ""
     logit = 0.0 if hardly or not sentences else None  # What the model cannot change it need not read.
     if misquoted(text, material):
-        reason, most, word, logit = "a quotation is not in the passages", _FALSE_QUOTATION, "not found", 0.0
+        reason, most, logit = "a quotation is not in the passages", _FALSE_QUOTATION, 0.0
     elif quoted_whole(text, material, marked=quoted):
         reason, least, logit = VERBATIM_REASON, VERBATIM, MOST_LOGIT
     else:

@@ -389,3 +389,11 @@ def test_what_a_table_counts_in_may_stand_elsewhere_than_in_its_cell() -> None:
     ):
         assert not any(mark.instead for mark in check("", [table], answer).marks), answer
     assert check("", [table], "The rate was 2.9% in 2018.").marks[0].instead == "3.8"
+
+
+@pytest.mark.parametrize("first", ["That is great!", "Its captain calls it the “queen of all lakes”."])
+def test_praise_and_quotations_from_elsewhere_are_unsure_not_refused(first: str) -> None:
+    passage = "The ferry has a captain, leaves the harbor at seven and takes 40 minutes."
+    verdict = check("When does it leave?", [passage], f"{first} The ferry leaves the harbor at seven.")
+    said = [mark.support for mark in verdict.marks if mark.support != "nothing claimed"]
+    assert said == ["unsure", "supported"] and not verdict.accepted
