@@ -293,10 +293,12 @@ def vouch_titled(
     """
     names: dict[str, set[str]] = {}
     positions: dict[str, list[tuple[int, int]]] = {}
-    for i, candidate in enumerate(candidates):
-        if candidate.document is not None:
-            names.setdefault(candidate.document, set()).update(candidate.names)
-            positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
+    known = [(c.document, i, c) for i, c in enumerate(candidates) if c.document is not None]
+    for document, i, candidate in sorted(known, key=lambda x: not x[2].first):
+        positions.setdefault(document, []).append((i, 0 if candidate.first else 1))
+        own = names.setdefault(document, {*candidate.names})
+        if candidate.first:  # A document begins once: what only one of several says is a section's heading.
+            own &= {*candidate.names}
     texts = [c.text for c in candidates]
     index = NameIndex(names, count=lambda terms: _counts(terms, texts))
     documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]

@@ -101,12 +101,7 @@ class Candidates:
         return None if place is None else place.start
 
     def vouched(self, read: ScoreReading, cut: RankedPassages | None = None) -> list[float | None]:
-        """A reranker's scores, after those beside them and those that name them.
-
-        Args:
-            read: The scores, of nodes or of passages.
-            cut: The passages; None for the nodes.
-        """
+        """A reranker's scores, of nodes or of ``cut``, after those beside them and those that name them."""
         scores = vouch(read.scores, self._links if cut is None else cut.links, read.scale)
         # After the neighbors: what they lift may be what names another document.
         about = [n.about for n in self.nodes] if cut is None else [*map(self._about, cut.passages)]

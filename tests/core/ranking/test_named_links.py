@@ -15,9 +15,11 @@ from sage_core.ranking.links import (
     Edge,
     NamedLink,
     NameIndex,
+    Titled,
     link_edges,
     named_links,
     vouch_named,
+    vouch_titled,
 )
 from sage_core.selection.scales import Scale
 from sage_core.text.links import document_names
@@ -106,3 +108,13 @@ def test_no_score_falls_and_none_stays_none(
         else:
             assert after is not None and after >= min(before, 1.0)
             assert scale != "probability" or after <= 1
+
+
+def test_a_heading_names_a_document_only_if_all_its_first_chunks_say_it() -> None:
+    petrel = Titled("The Petrel belonged to Mara Holt.", "petrel.md")
+    told = [Titled(f"# {name}\n\nBorn in Ulm.", "people.md") for name in ("Mara Holt", "Jon Reyes")]
+    alone, both = (
+        vouch_titled("Where?", [petrel, *some], [0.5] + [0.1] * len(some), "probability")
+        for some in (told[:1], told)
+    )
+    assert alone[1] == pytest.approx(0.28) and both[1:] == [0.1, 0.1]
