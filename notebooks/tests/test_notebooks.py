@@ -59,6 +59,8 @@ class TestCommitted:
             for output in cell["outputs"]:
                 assert output["output_type"] != "error"
                 assert output.get("name") != "stderr", output["text"]
+                # The text below a section that was left out would speak of figures that nobody sees.
+                assert "skipped:" not in text_of(output), "run it with all that notebooks/README.md installs"
 
     def test_no_trace_of_a_machine(self, path):
         for cell in cells(path, "code"):
