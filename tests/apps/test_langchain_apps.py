@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
 from tests.apps.readers import GUIDES, ReadingChat
@@ -22,12 +23,16 @@ def pages() -> list[Document]:
     return [Document(text, metadata={"source": name}) for name, text in GUIDES.items()]
 
 
-@pytest.fixture(scope="module")
-def store() -> Any:
+@pytest.fixture(scope="module", params=["chunks", "passages"])
+def store(request: pytest.FixtureRequest) -> Any:
     from langchain_chroma import Chroma
 
-    splitter = SageTextSplitter(add_start_index=True)  # sage
-    return Chroma.from_documents(splitter.split_documents(pages()), MiniLMEmbeddings())
+    splitter: Any = SageTextSplitter(add_start_index=True)  # sage
+    if request.param == "passages":
+        splitter = RecursiveCharacterTextSplitter(chunk_size=3_000, add_start_index=True)
+    return Chroma.from_documents(
+        splitter.split_documents(pages()), MiniLMEmbeddings(), collection_name=request.param
+    )
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,16 @@ class Passage(NamedTuple):
     title: str
 
 
+class Sent(NamedTuple):
+    """A passage that was sent, the id of the node that it is cut from, and where it stands in its document."""
+
+    text: str
+    title: str
+    id: Any
+    node: Any
+    start: Any
+
+
 class Nodes:
     """An index of LlamaIndex; over a vector store where one is given, with ids of the form that it takes."""
 
@@ -79,6 +89,11 @@ class Nodes:
         scores = {n.text: n.score for n in nodes}
         assert len(scores) == len(nodes), "nobody comes twice"
         return scores
+
+    def passages(self, retriever: Any, question: str) -> list[Sent]:
+        nodes = [n.node for n in retriever.retrieve(question)]
+        kept = [(n.metadata["title"], n.node_id, n.metadata.get("node_id"), n.start_char_idx) for n in nodes]
+        return [Sent(n.text, *rest) for n, rest in zip(nodes, kept, strict=True)]
 
     def exact(self, question: str) -> dict[str, float | None]:
         """What a search of the framework's own for all passages gives, read as ours reads it."""
@@ -160,6 +175,13 @@ class Documents:
         scores = {d.page_content: d.metadata["score"] for d in documents}
         assert len(scores) == len(documents), "nobody comes twice"
         return scores
+
+    def passages(self, retriever: Any, question: str) -> list[Sent]:
+        documents = retriever.invoke(question)
+        kept = [
+            (d.metadata["title"], d.id, *map(d.metadata.get, ("node_id", "start_index"))) for d in documents
+        ]
+        return [Sent(d.page_content, *rest) for d, rest in zip(documents, kept, strict=True)]
 
     def exact(self, question: str) -> dict[str, float | None]:
         """What a search of the framework's own for all passages gives."""

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core import Document
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.node_parser import SentenceSplitter
 from numpy.typing import NDArray
 
 from sage_langchain.scored_search import CandidateSearch
@@ -399,3 +402,46 @@ def test_vectors_of_length_1_send_the_same_whatever_the_store(
     for text, score in filled.scored(QUESTION, 10):
         cosine = METRICS["cosine"](vector(QUESTION), vector(text))
         assert score == pytest.approx(eval(FORMULAS[name], {"c": cosine, **vars(math)}), abs=1e-3)
+
+
+WITHOUT_IDS = ("LangChain Qdrant", "LangChain LanceDB", "LangChain scikit-learn")
+"""Their searches give documents without an id."""
+
+
+def long_documents() -> dict[str, str]:
+    """By title, of more tokens than a passage has, and than a piece of a stock splitter."""
+    rng = np.random.default_rng(7)
+    said = [f"The {' '.join(rng.choice(WORDS, size=7))} is number {i}." for i in range(240)]
+    return {"k0": " ".join(said[:120]), "k1": " ".join(said[120:])}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_passages_of_long_texts_have_true_places_ids_and_metadata(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    case, whole, pieces = CASES[name], long_documents(), dict[str, str]()
+    monkeypatch.setitem(globals(), "PASSAGES", [])
+    filled = case.make(tmp_path, lambda: request.getfixturevalue("postgres"))
+    splitter = RecursiveCharacterTextSplitter(chunk_size=2_000, chunk_overlap=250, add_start_index=True)
+    for title, text in whole.items():
+        if case.framework == "langchain":
+            documents = splitter.create_documents([text], [{"title": title, "source": title}])
+            ids = [filled.ids[f"{title} {i}"] for i in range(len(documents))]
+            filled.store.add_documents(documents, ids=ids)
+            pieces |= {i: d.page_content for i, d in zip(ids, documents, strict=True)}
+        else:
+            document = Document(text=text, id_=title, metadata={"title": title})
+            cut = SentenceSplitter(chunk_size=500, chunk_overlap=60, id_func=lambda *_: str(uuid.uuid4()))
+            nodes = cut.get_nodes_from_documents([document])
+            filled.index.insert_nodes(nodes)
+            pieces |= {n.node_id: n.text for n in nodes}
+    for title in ("", "k1") if case.filters else ("",):
+        sent = filled.passages(filled.retriever(title), QUESTION)
+        assert sent and all(passage.title == (title or passage.title) for passage in sent)
+        for passage in sent:
+            assert whole[passage.title].startswith(passage.text, passage.start)
+            if name.startswith(WITHOUT_IDS):
+                assert passage.id is passage.node is None
+                continue
+            node, start, end = passage.id.rsplit("-", 2)
+            assert node == passage.node and pieces[node][int(start) : int(end)] == passage.text
