@@ -239,7 +239,7 @@ class PassageCutter:
         return (cached[key] for key in keys)
 
     def _pieces_of_one(self, node: Node) -> tuple[_Piece, ...]:
-        spans = self._segmenter.segment(node.text)
+        (spans,) = self._segmenter.segment_quietly([node.text])
         outline = Outline(node.text, node.metadata, whole=False)
         pieces = []
         for span, context in zip(spans, outline.contexts(spans), strict=True):

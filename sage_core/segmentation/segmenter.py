@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -57,6 +58,20 @@ def _no_text(text: str) -> str | None:
     if _PAGE.match(head) or len(_TAGS.findall(head)) > max(9, len(head) // 200):
         return "is HTML with its tags"
     return None
+
+
+def _checked(text: str) -> str:
+    """A text, of which readers of a framework may have made the bytes of a file, or a page with its tags."""
+    if not isinstance(text, str):
+        raise InputError(f"a text is a string, not {type(text).__name__}")
+    if what := _no_text(text):
+        _warn(what)
+    return text
+
+
+@functools.cache  # once in a process: a folder holds many
+def _warn(what: str) -> None:
+    logger.warning("a text %s: read such files with sage_app.documents.read_document (extra files)", what)
 
 
 class Segmenter:
@@ -135,7 +150,6 @@ class Segmenter:
         self._english = isinstance(model, str) and (model == "default" or model in bundled_models())
         self._any_language = model == "default"  # by another model where a text is not English
         self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
-        self._warned = False
         self._lock = threading.Lock()
         self.counter: TokenCounter = get_counter(counter) if isinstance(counter, str) else counter
         if not isinstance(self.counter, TokenCounter):
@@ -240,7 +254,7 @@ class Segmenter:
             InputError: If ``text`` is not a string, or a custom sentence splitter loses text.
             ModelError: If the model cannot be loaded.
         """
-        return self._pool([text])[0]
+        return self.segment_quietly([_checked(text)])[0]
 
     def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
         """Chunks of each text. Sentences of many texts are judged together in large batches."""
@@ -251,12 +265,12 @@ class Segmenter:
         pool: list[str] = []
         size = 0
         for text in texts:
-            pool.append(text)
+            pool.append(_checked(text))
             size += len(text) + 100
             if size >= _POOL_CHARS:
-                yield from self._pool(pool)
+                yield from self.segment_quietly(pool)
                 pool, size = [], 0
-        yield from self._pool(pool)
+        yield from self.segment_quietly(pool)
 
     def with_limit(self, max_tokens: int) -> Segmenter:
         """The same segmenter, its loaded model included, with at most ``max_tokens`` tokens in a chunk.
@@ -295,7 +309,7 @@ class Segmenter:
 
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
-        clean, spans, _ = self._sentences(text)
+        clean, spans, _ = self._sentences(_checked(text))
         probabilities = self._score_gaps([[clean[a:b] for a, b in spans]], [self._is_foreign(clean)])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], probabilities.tolist(), strict=True)]
 
@@ -339,7 +353,8 @@ class Segmenter:
                 reasons.append("limit" if size + size_after > self.max_tokens else "size")
         return reasons
 
-    def _pool(self, texts: list[str]) -> list[list[Span]]:
+    def segment_quietly(self, texts: list[str]) -> list[list[Span]]:
+        """Chunks of texts that an index holds: what should not be in it was told when it was made."""
         documents = [self._sentences(text) for text in texts]
         foreign = [self._is_foreign(text) for text, _, _ in documents]
         probabilities, counts = self._score_gaps(
@@ -363,25 +378,11 @@ class Segmenter:
 
     def _sentences(self, text: str) -> tuple[str, list[Span], tuple[list[Line], dict[int, int]]]:
         """The text as the tokenizers can read it (same indices), its sentences, its lines and headings."""
-        if not isinstance(text, str):
-            raise InputError(f"a text is a string, not {type(text).__name__}")
-        self._warn_of_no_text(text)
         text = without_lone_surrogates(text)
         if self.sentences is split_sentences:
             read = classified(text)
             return text, split_sentences(text, read[0]), read
         return text, check_tiling(text, self.sentences(text)), classified(text)
-
-    def _warn_of_no_text(self, text: str) -> None:
-        """Warn once where readers of a framework handed on the bytes of a file, or a page with its tags."""
-        if self._warned or (what := _no_text(text)) is None:
-            return
-        self._warned = True
-        logger.warning(
-            "a text %s, not prose: read such files with sage_app.documents.read_document (extra files), "
-            "as the guides of both frameworks show",
-            what,
-        )
 
     def _is_foreign(self, text: str) -> bool:
         """Whether another model, or other sizes, are for this text than for an English one."""

@@ -173,13 +173,13 @@ def test_of_nodes_without_places_what_they_share_tells_who_is_beside_whom():
 
 def test_a_node_is_cut_once_whatever_the_threads():
     cutter, calls = PassageCutter(), []
-    segment = cutter._segmenter.segment
+    segment = cutter._segmenter.segment_quietly
 
-    def counted(text: str):
-        calls.append(text)
-        return segment(text)
+    def counted(texts: list[str]):
+        calls.append(texts)
+        return segment(texts)
 
-    cutter._segmenter.segment = counted  # type: ignore[method-assign]
+    cutter._segmenter.segment_quietly = counted  # type: ignore[method-assign]
     threads = [threading.Thread(target=cutter.cut, args=([Node(DOCUMENT)],)) for _ in range(4)]
     for thread in threads:
         thread.start()
