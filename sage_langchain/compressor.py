@@ -178,7 +178,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if scorer is None:
             scores: list[Any] = self._scores_of_earlier_step(documents)
         else:
-            scores = [document.metadata.get(SEARCH_SCORE_KEY) for document in documents]
+            # Our own search writes where the rank's score goes: no other entry of the user's is replaced.
+            key = SCORE_KEY if searched else SEARCH_SCORE_KEY
+            scores = [document.metadata.get(key) for document in documents]
         found = Candidates(query, retrieved(documents, scores), ranker)
         if scorer is None:
             read = yield from Compute(self._reading, found, searched)

@@ -111,8 +111,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
         Words are searched in the documents of the store where it gives them back: `InMemoryVectorStore`,
         Chroma, FAISS; their index follows the store. `words_from` says what is searched. The similarity of
-        each is noted under ``metadata["score"]``, for the reranker; with ``reranker=None`` documents are
-        selected on it.
+        each is what the reranker goes by; with ``reranker=None`` it is what documents are selected on.
 
         Args:
             vectorstore: The store. Nothing in it is changed, and no vector is made again.

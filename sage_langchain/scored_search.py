@@ -22,7 +22,7 @@ from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import rises, store_similarities
 from sage_core.word_index.search import WordSearch
-from sage_langchain._passages import places_of, titled
+from sage_langchain._passages import SCORE_KEY, places_of, titled
 from sage_langchain._private import docstore_of, relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
@@ -35,7 +35,6 @@ from sage_langchain._words import (
     readable,
     searches_words_itself,
 )
-from sage_langchain.compressor import SEARCH_SCORE_KEY
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +46,9 @@ _EUCLIDEAN = frozenset({"Annoy", "PGVector", "PGVectorStore", "QdrantVectorStore
 class CandidateSearch(CheckedModel, BaseRetriever):
     """Candidates of `SageRetriever`: by vector and keyword search, with neighbors of the best.
 
-    ``metadata["score"]`` of each is a similarity: higher is better in every store; distances are converted by
-    the store's own relevance function. Results are copies: an entry of the user's under this key is replaced
-    in them. For a store without scores its order stands.
+    ``metadata["relevance_score"]`` of each is a similarity: higher is better in every store; distances are
+    converted by the store's own relevance function. Results are copies. For a store without scores its
+    order stands.
 
     Attributes:
         vectorstore: The store.
@@ -192,7 +191,7 @@ class CandidateSearch(CheckedModel, BaseRetriever):
 
 def _with_score(document: Document, score: float | None) -> Document:
     # In-memory stores hand out their own objects; a score must not be left in them.
-    metadata = {**plain_copy(document.metadata), SEARCH_SCORE_KEY: score}
+    metadata = {**plain_copy(document.metadata), SCORE_KEY: score}
     return document.model_copy(update={"metadata": metadata})
 
 

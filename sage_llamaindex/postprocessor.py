@@ -189,10 +189,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _scorer(self) -> Any:
         return self._own if self.reranker == "hybrid" else self.reranker
 
-    @property
-    def _ranker(self) -> PassageRanker:
-        return PassageRanker(self.reranker if isinstance(self.reranker, HybridReranker) else self._own)
-
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
         # Retrievers return 2 nodes unless told otherwise; a small index of ours has no more.
         if 1 < len(nodes) <= self.selection.effective_min_k and not self._searched:
@@ -201,7 +197,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 "retriever's similarity_top_k (some 60)"
             )
         scorer, question = self._scorer, "" if query_bundle is None else query_bundle.query_str
-        found = Candidates(question, retrieved(nodes), self._ranker)
+        ranker = PassageRanker(scorer if isinstance(scorer, HybridReranker) else self._own)
+        found = Candidates(question, retrieved(nodes), ranker)
         reading = yield from Compute(self._reading, found)
         if scorer is None:
             return self._ranked(found, nodes, reading.scores, reading.scale)

@@ -172,7 +172,7 @@ class Documents:
 
     def found(self, retriever: Any, question: str, awaited: bool = False) -> dict[str, float | None]:
         documents = asyncio.run(retriever.ainvoke(question)) if awaited else retriever.invoke(question)
-        scores = {d.page_content: d.metadata["score"] for d in documents}
+        scores = {d.page_content: d.metadata["relevance_score"] for d in documents}
         assert len(scores) == len(documents), "nobody comes twice"
         return scores
 

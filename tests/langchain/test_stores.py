@@ -61,12 +61,12 @@ async def test_scores_are_similarities_in_every_store(make):
     assert await retriever.ainvoke("bees on the roof") == found
     truth = cosines("bees on the roof")
     assert [d.metadata["i"] for d in found] == sorted(truth, key=truth.get, reverse=True)
-    assert found[0].id == "id0" and all(type(d.metadata["score"]) is float for d in found)
-    scores = [d.metadata["score"] for d in found]
+    assert found[0].id == "id0" and all(type(d.metadata["relevance_score"]) is float for d in found)
+    scores = [d.metadata["relevance_score"] for d in found]
     assert scores == sorted(scores, reverse=True)
     for d in found:
         if make in (memory, cosine):
-            assert d.metadata["score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
+            assert d.metadata["relevance_score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
 
 
 class DistanceStore(InMemoryVectorStore):
@@ -89,7 +89,10 @@ def test_distances_without_a_meaning_are_recognised():
     store = DistanceStore(WordEmbeddings())
     store.add_texts(TEXTS)
     plain = CandidateSearch(vectorstore=store).invoke("bees on the roof")
-    assert plain[0].page_content == TEXTS[0] and plain[0].metadata["score"] > plain[-1].metadata["score"]
+    assert (
+        plain[0].page_content == TEXTS[0]
+        and plain[0].metadata["relevance_score"] > plain[-1].metadata["relevance_score"]
+    )
 
 
 class OrderedStore(VectorStore):
@@ -114,7 +117,7 @@ async def test_a_store_without_scores_is_searched_by_order(k):
     found = retriever.invoke("bees on the roof")
     assert await retriever.ainvoke("bees on the roof") == found
     assert [d.page_content for d in found] == expected
-    scores = [d.metadata["score"] for d in found]
+    scores = [d.metadata["relevance_score"] for d in found]
     assert scores == sorted(set(scores), reverse=True)
     assert (
         SageRetriever.from_vectorstore(OrderedStore()).invoke("bees on the roof")[0].page_content == TEXTS[0]
@@ -130,7 +133,7 @@ class NumpyStore(OrderedStore):
 
 def test_scores_of_numpy_are_sorted_as_numbers():
     found = SageRetriever.from_vectorstore(NumpyStore(), reranker=None).invoke("bees on the roof")
-    assert found[0].page_content == TEXTS[0] and type(found[0].metadata["score"]) is float
+    assert found[0].page_content == TEXTS[0] and type(found[0].metadata["relevance_score"]) is float
 
 
 class FlatStore(InMemoryVectorStore):
@@ -145,8 +148,8 @@ def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(store_type
     store = store_type(WordEmbeddings())
     store.add_texts(TEXTS)
     found = CandidateSearch(vectorstore=store).invoke("bees on the roof")
-    assert len({d.metadata["score"] for d in found}) == len(TEXTS)
-    scores = [d.metadata["score"] for d in found]
+    assert len({d.metadata["relevance_score"] for d in found}) == len(TEXTS)
+    scores = [d.metadata["relevance_score"] for d in found]
     assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
 
 

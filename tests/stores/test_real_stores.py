@@ -325,7 +325,7 @@ def test_the_candidates_by_meaning_are_those_of_a_brute_force_search(filled: Fil
 def test_scores_are_higher_where_nearer(filled: Filled) -> None:
     if filled.case.framework == "langchain":
         search = CandidateSearch(vectorstore=filled.store.store, words="off", k=12)
-        scores = [d.metadata["score"] for d in search.invoke(QUESTION)]
+        scores = [d.metadata["relevance_score"] for d in search.invoke(QUESTION)]
         assert all(type(score) is float for score in scores) and scores == sorted(scores, reverse=True)
     settings: dict[str, Any] = {"words": "off", "select": True, "min_k": 12, "max_k": 12, "candidates": 12}
     kept = filled.candidates(QUESTION, **{"n": 12, **settings})
