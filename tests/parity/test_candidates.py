@@ -1,10 +1,12 @@
 """The same chunks and the same embedding model: every door finds, ranks and keeps the same."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
@@ -91,6 +93,27 @@ def test_every_door_ranks_and_keeps_the_same(question: str, tmp_path: Path) -> N
 
 def merged(near: list[Hit[str]], by_words: list[Hit[str]], n: int, **options: Any) -> list[str]:
     return [h.item for h in merge(near, by_words, n, links=lambda i: [Links() for _ in i], **options)]
+
+
+class Cosines(Embeddings):
+    """The number at the end of a text is its cosine to a question, which has none."""
+
+    def embed_query(self, text: str) -> list[float]:
+        cosine = float(text.split()[-1]) if text[-1].isdigit() else 1.0
+        return [cosine, math.sqrt(1 - cosine**2)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+def test_a_neighbor_vouches_before_the_nearest_are_counted() -> None:
+    beside, alone = ["The best .95", "Beside it .79"], ["Another .9", "A third .8", "The last .3"]
+    documents = [Document(text, metadata={"source": text, "start_index": 0}) for text in alone]
+    for text, start in zip(beside, (0, len(beside[0]) + 1), strict=True):
+        documents.append(Document(text, metadata={"source": "both", "start_index": start}))
+    store = InMemoryVectorStore.from_documents(documents, Cosines())
+    retriever = ChainRetriever.from_vectorstore(store, candidates=3, words="off")
+    assert {d.page_content for d in retriever.invoke("Which?", select=False)} == {*beside, alone[0]}
 
 
 def test_where_the_store_lists_distances_so_does_the_merge() -> None:

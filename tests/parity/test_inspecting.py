@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,6 +212,13 @@ def test_queries_that_are_made_are_shown(over: Searched) -> None:
     found = inspect(classic("MultiQueryRetriever").from_llm(inner, llm))
     assert [s.question for s in found.steps][:2] == QUERIES.splitlines()
     assert len(found.prompts) == 1 and QUESTION in found.prompts[0]
+
+
+def test_what_a_chain_gives_as_its_context_was_sent_whatever_was_searched_since(over: Searched) -> None:
+    first, second = (over.store.as_retriever(search_kwargs={"k": k}) for k in (3, 1))
+    chain = RunnablePassthrough.assign(context=itemgetter("input") | first)
+    found = inspect(chain.assign(more=itemgetter("input") | second), {"input": QUESTION})
+    assert [len(step.passages) for step in found.steps] == [3, 1] and len(found.sent) == 3
 
 
 def test_an_answer_has_its_marks(over: Searched) -> None:
