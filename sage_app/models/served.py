@@ -355,25 +355,33 @@ class OpenAIChat(_Served):
         yield _completion("".join(pieces) or None, reason, usage, messages)
 
     async def _create(self, request: dict[str, Any]) -> Any:
-        """The server's reply, or its stream; asked again without the settings that it refuses."""
-        client = self._client()
+        """The server's reply, or its stream; asked again without what it refuses; what helped is kept."""
+        client, refused = self._client(), {*self._refused}
         import openai
 
         while True:
-            for name in self._refused & request.keys():
+            for name in refused & request.keys():
                 value = request.pop(name)
                 if name == "max_tokens":
                     request["max_completion_tokens"] = value
+            if "system" in refused:
+                request["messages"] = _without_system(request["messages"])
             try:
-                return await client.chat.completions.create(**request)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                names = [name for name in _ADAPTABLE if name in request and name in f"{error} {error.body}"]
-                # Servers without structured output refuse it in many words; the prompt asks for JSON anyway.
+                reply = await client.chat.completions.create(**request)
+            except openai.APIStatusError as error:
+                said = f"{error} {error.body}".lower()
+                names = [name for name in _ADAPTABLE if name in request and name in said]
+                # Servers without structured output refuse it in many words, or fail; the prompt says JSON.
                 if not names and "response_format" in request:
                     names = ["response_format"]
-                if not names:
+                elif not names and "system" in said and "system" not in refused:
+                    names = ["system"]
+                if error.status_code not in (400, 422, 500) or not names:
                     raise
-                self._refused.update(names)
+                refused.update(names)
+            else:
+                self._refused |= refused
+                return reply
 
     def _request(self, messages: Sequence[Message], schema: Mapping[str, object] | None) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -386,6 +394,13 @@ class OpenAIChat(_Served):
             form = {"name": str(schema.get("title", "reply")), "schema": dict(schema), "strict": True}
             request["response_format"] = {"type": "json_schema", "json_schema": form}
         return {name: value for name, value in request.items() if value is not None}
+
+
+def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The instructions at the head of the first message of the user, for models that know no other place."""
+    told = [m["content"] for m in messages if m["role"] == "system"]
+    first, *rest = [m for m in messages if m["role"] != "system"]
+    return [{**first, "content": "\n\n".join([*told, first["content"]])}, *rest]
 
 
 def _text(content: Any) -> Any:

@@ -108,6 +108,7 @@ SPENT = {"message": "out of money", "code": "insufficient_quota", "type": "insuf
         (Reply(status=429, error=SPENT), "out of money"),
         (Reply(status=400, error={"message": "context too long"}), "context too long"),
         (Reply(status=307, headers={"location": "http://127.0.0.1:1/v1"}), "redirects"),
+        (Reply(status=422, raw='{"detail": [{"msg": "Extra inputs are not permitted"}]}'), "Extra inputs"),
         (Reply(None, finish_reason="length"), "length"),
         (Reply(None, finish_reason="content_filter"), "content_filter"),
     ],
@@ -126,7 +127,7 @@ def test_no_server_at_all() -> None:
     assert caught.value.retryable
 
 
-@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("status", [400, 422, 500])
 def test_structured_output_refused_is_left_out_from_then_on(status: int) -> None:
     def script(request: object) -> Reply | str:
         if "response_format" in request.body:
@@ -134,10 +135,32 @@ def test_structured_output_refused_is_left_out_from_then_on(status: int) -> None
         return "9"
 
     with LLMServer(script) as server:
-        chat = chat_with(server)
+        chat = chat_with(server, max_retries=0)
         assert chat.complete(HELLO, schema=VERDICT_SCHEMA).text == "9"
         assert chat.complete(HELLO, schema=VERDICT_SCHEMA).text == "9"
     assert ["response_format" in r.body for r in server.requests] == [True, False, False]
+
+
+def test_instructions_stand_in_the_question_if_the_model_has_no_other_place() -> None:
+    def script(request: object) -> Reply | str:
+        if request.system:
+            return Reply(status=400, error={"message": "System role not supported"})
+        return "fine"
+
+    with LLMServer(script) as server:
+        chat = chat_with(server)
+        assert [chat.complete(HELLO).text, "".join([*chat.stream(HELLO)][:-1])] == ["fine", "fine"]
+    assert [r.user for r in server.requests[1:]] == ["Be brief.\n\nWhere is the lighthouse?"] * 2
+
+
+def test_a_failure_that_goes_on_without_a_setting_is_not_its_fault() -> None:
+    turns = iter([Reply(status=500)] * 2 + ["9"])
+    with LLMServer(lambda _: next(turns)) as server:
+        chat = chat_with(server, max_retries=0)
+        with pytest.raises(LLMError, match="status 500"):
+            chat.complete(HELLO, schema=VERDICT_SCHEMA)
+        assert chat.complete(HELLO, schema=VERDICT_SCHEMA).text == "9"
+    assert ["response_format" in r.body for r in server.requests] == [True, False, True]
 
 
 def test_settings_a_model_refuses_are_adapted() -> None:
