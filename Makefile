@@ -94,9 +94,8 @@ recipes: install  ## Run the examples that need the frameworks' own clients of c
 stores: install  ## Run the adapters over real vector stores, in an environment of their own
 	$(BIN)/nox -s stores
 
-apps: install  ## Run the applications of the frameworks' tutorials (tests/apps)
-	$(PIP) --group apps
-	$(PYTEST) -m apps tests/apps
+apps: install  ## Run applications of the frameworks' tutorials and agents, in an environment of their own
+	$(BIN)/nox -s apps
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	rm -rf dist

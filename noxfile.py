@@ -69,7 +69,6 @@ def lowest_versions(session: nox.Session) -> None:
         "--ignore=tests/parity/test_checks.py",  # its agents want a newer langchain-core
         "--deselect=tests/core/test_layers.py::test_an_adapter_works_without_torch_and_the_application",
         "--ignore=tests/parity/test_splitters.py",  # this LlamaIndex puts pieces of equal text at one place
-        "--ignore=tests/core/test_model_names.py",  # sentence-transformers
     ]
     run_tests(session, "tests/core", "tests/llamaindex", "tests/langchain", "tests/parity", *left_out)
 

@@ -11,6 +11,8 @@ from sage_core.errors import InputError, ModelError
 from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
 
+pytest.importorskip("sentence_transformers")  # loads one of the names
+
 LOADERS: list[Callable[[Any], Any]] = [
     lambda name: named_embedder(name).embed_documents(["One sentence."]),
     get_counter,
