@@ -276,6 +276,15 @@ def test_errors_are_those_of_the_retriever_and_nothing_stays_behind(over: Search
             inspect(target)
 
 
+@pytest.mark.parametrize(("sent", "lost"), [((2, 3), False), ((1, 3), True), ((1,), True)])
+def test_a_step_of_the_page_is_open_if_something_was_lost(
+    sent: tuple[int, ...], lost: bool, tmp_path: Path
+) -> None:
+    step = Step("step", tuple(Passage(f"text {n}", number=n) for n in sent), incoming=(1, 5))
+    page = Inspection("Q?", "ours", (step,), step.passages).save_html(tmp_path / "page.html").read_text()
+    assert ('class="fold" open' in page) is ("Not returned" in page) is lost
+
+
 def test_the_page_is_one_inert_file(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> The ferry \x1b[2J leaves."
     found = inspect(VectorStoreIndex([TextNode(text=evil)], embed_model=MiniLMEmbedding()).as_retriever())

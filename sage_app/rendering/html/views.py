@@ -118,8 +118,10 @@ def inspection_parts(found: Inspection) -> list[Markup]:
         ),
     ]
     for i, step in enumerate(found.steps, start=1):
-        left = note("Not returned: ", " ".join(f"[{n}]" for n in step.dropped)) if step.dropped else None
-        rows = _inspected(step.passages, step.moves)
+        cuts = {*step.moves} == {"new"}  # into passages: nothing comes back as it was, and nothing is lost
+        lost = " ".join(f"[{n}]" for n in step.dropped if not cuts)
+        left = note("Not returned: ", lost) if lost else None
+        rows = _inspected(step.passages, () if cuts else step.moves)
         sections.append(folded(f"{i}. {step.title}", rows, left, unfolded=left is not None))
     sections += [folded("What the LLM was sent", foreign(prompt, "pre")) for prompt in found.prompts]
     return sections
