@@ -217,7 +217,8 @@ class PassageCutter:
         passages: list[Passage] = []
         for i, node in enumerate(nodes):
             whole = _Piece(0, len(node.text), "", header_of(node.text, node.metadata))
-            for piece in pieces.get(i, (whole,)):
+            own = pieces.get(i, ())
+            for piece in own if len(own) > 1 else (whole,):
                 start, known = piece.start, repeated.get(i, 0)
                 if start < known:  # from the first sentence that the other node has not whole
                     sentences = split_sentences(node.text[start : piece.end])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -10,12 +11,12 @@ from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.links import Titled, named_chunks
 from sage_core.ranking.neighbors import Links, vouch
 from sage_core.selection.scales import rank_order
-from sage_core.text.mail import without_marks
 
 if TYPE_CHECKING:
     from sage_core.word_index.words import WordIndex
 
 T = TypeVar("T")
+_MARKS = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)  # of a quotation
 
 CANDIDATES = 60
 """Chunks found by vector search that a reranker is shown (paper: N)."""
@@ -57,7 +58,7 @@ def distinct(
 def _identity(text: str, own_id: str | None) -> object:
     """What two candidates that are the same have in common; None for one that is like no other."""
     # A tuple, so that no id is taken for a text.
-    return without_marks(text) or (own_id and (own_id,)) or None
+    return " ".join((_MARKS.sub("", text) if ">" in text else text).split()) or (own_id and (own_id,)) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sage_core.text.lines import Line, read_lines, unquoted
+from sage_core.text.lines import Line
 
 _FIELD = re.compile(
     r"(?:\*\*)?(from|to|cc|bcc|date|sent|subject|reply-to|von|an|gesendet|datum|betreff|de|à|envoyé|objet|para|enviado"
@@ -123,10 +123,3 @@ def signatures(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
                 end += 1
             if end > index + 1:
                 yield index, end - 1
-
-
-def without_marks(text: str) -> str:
-    """The words of a text, without the marks of quotations."""
-    if ">" in text:
-        text = " ".join(line.text for line in unquoted(read_lines(text)))
-    return " ".join(text.split())

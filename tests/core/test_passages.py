@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_core import MiniLMEmbedder, Segmenter
+from sage_core import MiniLMEmbedder, Segmenter, get_counter
 from sage_core.passages import Node, Passage, PassageCutter, Place, joined
 from sage_core.ranking import passages
 from sage_core.ranking.links import Titled
@@ -262,3 +262,12 @@ def test_a_passage_vouches_for_the_document_that_it_names() -> None:
     *_, before, quay = cut.probabilities
     *_, after, unnamed = found.vouched(read, cut)
     assert after is not None and after > before + 0.05 and unnamed == pytest.approx(quay)
+
+
+def test_a_node_of_one_passage_is_that_passage_with_the_white_space_around_it() -> None:
+    text = (
+        "\n| berth | rent |\n|---|---|\n" + "".join(f"| {i} | {i * 7} crowns |\n" for i in range(20)) + "\n"
+    )
+    [passage] = PassageCutter().cut([Node(text)])
+    assert len(Segmenter().segment(text)) == 1 and get_counter().count(text) > 130
+    assert (passage.start, passage.end) == (0, len(text))
