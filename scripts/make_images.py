@@ -253,6 +253,8 @@ def photograph(name: str, folder: Path) -> str:
         page = browser.new_page(viewport=SIZES[name])
         page.goto(address)
         page.wait_for_selector(".chunk, .rows")
+        if name == "inspect":  # the passages as they were ranked
+            page.get_by_text("SageNodePostprocessor.rerank").click()
         assert name != "playground" or f"sage-rag {version()}" in page.content(), (
             "another version is installed"
         )
