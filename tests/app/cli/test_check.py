@@ -23,7 +23,11 @@ def docs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("answer", "code", "word"),
-    [(RIGHT, 0, "supported"), (WRONG, 5, "contradicted"), ("Owls sing.", 5, "not found")],
+    [
+        (RIGHT, 0, "supported"),
+        (WRONG, 5, "contradicted"),
+        ("Owls nest behind the barn every spring.", 5, "not found"),
+    ],
 )
 def test_each_statement_has_its_word_and_the_exit_code_tells(
     answer: str, code: int, word: str, docs: Path, tmp_path: Path
