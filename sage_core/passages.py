@@ -157,15 +157,11 @@ class _Piece(NamedTuple):
     header: str
 
 
-def _as_json(pieces: tuple[_Piece, ...]) -> bytes:
-    return json.dumps(pieces).encode()
-
-
-def _of_json(data: bytes) -> tuple[_Piece, ...]:
-    return tuple(_Piece(*piece) for piece in json.loads(data))
-
-
-_KEPT = Kept("cuts", _as_json, _of_json)
+_KEPT: Kept[tuple[_Piece, ...]] = Kept(
+    "cuts",
+    lambda pieces: json.dumps(pieces).encode(),
+    lambda data: tuple(_Piece(*p) for p in json.loads(data)),
+)
 
 
 class PassageCutter:

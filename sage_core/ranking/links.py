@@ -256,6 +256,7 @@ class Titled(NamedTuple):
         title: The title of that document.
         source: Its path or address.
         first: Whether it is the document's first chunk.
+        told: What `names` are, if something else than the text tells them.
     """
 
     text: str
@@ -263,10 +264,13 @@ class Titled(NamedTuple):
     title: str | None = None
     source: str = ""
     first: bool = True
+    told: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Keys of the names of its document, as far as it tells them."""
+        if self.told is not None:
+            return self.told
         return document_names(self.title, self.source, self.text if self.first else "")
 
 
@@ -293,16 +297,16 @@ def vouch_titled(
     """
     names: dict[str, set[str]] = {}
     positions: dict[str, list[tuple[int, int]]] = {}
-    known = [(c.document, i, c) for i, c in enumerate(candidates) if c.document is not None]
-    for document, i, candidate in sorted(known, key=lambda x: not x[2].first):
-        positions.setdefault(document, []).append((i, 0 if candidate.first else 1))
-        own = names.setdefault(document, {*candidate.names})
-        if candidate.first:  # A document begins once: what only one of several says is a section's heading.
-            own &= {*candidate.names}
+    for i, candidate in sorted(enumerate(candidates), key=lambda x: not x[1].first):
+        if candidate.document is not None:
+            positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
+            known = names.setdefault(candidate.document, own := {*candidate.names})
+            if candidate.first:  # A document begins once: what one of several says is a section's heading.
+                known &= own
     texts = [c.text for c in candidates]
     index = NameIndex(names, count=lambda terms: _counts(terms, texts))
     documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
-    named = named_links(question, texts, documents, scores, index) if names else []
+    named = named_links(question, texts, documents, scores, index) if any(names.values()) else []
     return vouch_named(scores, link_edges(named, positions), scale)
 
 

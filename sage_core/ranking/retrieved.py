@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sage_core.passages import Node, Passage
+from sage_core.passages import Node
 from sage_core.ranking.candidates import distinct
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.links import Titled, vouch_titled
@@ -104,13 +104,15 @@ class Candidates:
         """A reranker's scores, of nodes or of ``cut``, after those beside them and those that name them."""
         scores = vouch(read.scores, self._links if cut is None else cut.links, read.scale)
         # After the neighbors: what they lift may be what names another document.
-        about = [n.about for n in self.nodes] if cut is None else [*map(self._about, cut.passages)]
+        about = [n.about for n in self.nodes]
+        if cut is not None:
+            # What a node's first passage says of the document, others of the node say, too.
+            told = {n: about[n]._replace(told=about[n].names) for n in {p.node for p in cut.passages}}
+            about = [
+                told[n]._replace(text=about[n].text[start:end], first=about[n].first and start == 0)
+                for n, start, end, *_ in cut.passages
+            ]
         return vouch_titled(self.question, about, scores, read.scale) if self.question else scores
-
-    def _about(self, passage: Passage) -> Titled:
-        whole = self.nodes[passage.node].about
-        text = whole.text[passage.start : passage.end]
-        return whole._replace(text=text, first=whole.first and passage.start == 0)
 
     def distinct(self, scores: Sequence[float | None]) -> list[int]:
         """Positions of the nodes without repetitions, of which the best stays."""

@@ -109,11 +109,7 @@ def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust
     wrapped = laid_out and hard_wrapped(text, gaps)
     together = trust * layout.together
     same = [
-        (
-            layout.reference
-            if breaks < 2 and (points_back(text, span) or _ABOUT_IT.match(text, *span))
-            else 0.0
-        )
+        layout.reference * bool(breaks < 2 and (points_back(text, span) or _ABOUT_IT.match(text, *span)))
         + (together if vote >= 0 and breaks < (2 if wrapped else 1) else 0.0)
         for span, breaks, vote in zip(spans[1:], gaps, votes, strict=True)
     ]

@@ -51,25 +51,26 @@ class Kept(Generic[V]):
 
     def put(self, values: Mapping[bytes, V]) -> None:
         """Keep these; the oldest go once there are too many."""
-        rows = [(key, self.write(value)) for key, value in values.items()]
+        rows = ((key, self.write(value)) for key, value in values.items())
         self._run(f"INSERT OR IGNORE INTO {self.kind} (key, value) VALUES (?, ?)", rows)
         oldest = f"(SELECT MAX(row) - {_ROWS} FROM {self.kind})"
         self._run(f"DELETE FROM {self.kind} WHERE row <= {oldest}", [()])
 
-    def _run(self, statement: str, rows: Sequence[Sequence[Any]]) -> list[tuple[bytes, bytes]]:
+    def _run(self, statement: str, rows: Iterable[Sequence[Any]]) -> list[tuple[bytes, bytes]]:
         if not (folder := os.environ.get(CACHE_DIR)):
             return []
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            path = Path(folder).expanduser() / "passages.sqlite3"
+            path.parent.mkdir(parents=True, exist_ok=True)
             # Opened for each: it belongs to no thread and to no forked process.
-            opened = sqlite3.connect(Path(folder) / "passages.sqlite3")
+            opened = sqlite3.connect(path)
             with closing(opened), opened as file:
                 file.execute(
                     f"CREATE TABLE IF NOT EXISTS {self.kind}"
                     " (row INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, value BLOB NOT NULL)"
                 )
                 return [found for row in rows for found in file.execute(statement, row)]
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, RuntimeError, sqlite3.Error) as error:
             _warn(f"nothing is kept in {CACHE_DIR}={folder}: {error}")
             return []
 
@@ -93,10 +94,10 @@ class LRUCache(Generic[V]):
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"size": self._size, "kept": self._kept}
+        return {"size": self._size}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # the cache is not saved
+        self.__init__(state["size"])  # type: ignore[misc]  # the cache is not saved
 
     def get_many(self, texts: Iterable[str], make: Callable[[Sequence[str]], Sequence[V]]) -> dict[str, V]:
         """The value of each text; ``make`` gives all that are not there, each text once, in one call."""

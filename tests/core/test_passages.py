@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sage_core import MiniLMEmbedder, Segmenter, get_counter
 from sage_core.passages import Node, Passage, PassageCutter, Place, joined
-from sage_core.ranking import passages
+from sage_core.ranking import Links, passages
 from sage_core.ranking.links import Titled
 from sage_core.ranking.passages import PASSAGES, PassageRanker, RankedPassages
 from sage_core.ranking.retrieved import Candidates, Retrieved
@@ -262,6 +262,25 @@ def test_a_passage_vouches_for_the_document_that_it_names() -> None:
     *_, before, quay = cut.probabilities
     *_, after, unnamed = found.vouched(read, cut)
     assert after is not None and after > before + 0.05 and unnamed == pytest.approx(quay)
+
+
+def test_a_document_has_its_name_if_the_passage_that_says_it_was_not_chosen() -> None:
+    petrel = f"The Petrel belonged to Mara Holt. {' '.join(SENTENCES)}"
+    holt = f"# Mara Holt\n\n{' '.join(SENTENCES)}\n\nShe came from Ulm by train."
+    nodes = [Retrieved(Node(t, source=t), t, Titled(t, t, None, "7.md")) for t in (petrel, holt)]
+    found = Candidates("Where was the owner of the Petrel born?", nodes, PassageRanker())
+    cut = found.cut([0.6, 0.1])
+    assert cut is not None
+    some = [i for i, p in enumerate(cut.passages) if p.node == 0 or p.start]
+    passages = [cut.passages[i] for i in some]
+    rest = RankedPassages(passages, [cut.probabilities[i] for i in some], [Links() for _ in some])
+    vouched = found.vouched(ScoreReading([*rest.probabilities], "probability"), rest)
+    rose = {
+        p.node
+        for p, before, after in zip(passages, rest.probabilities, vouched, strict=True)
+        if before != after
+    }
+    assert rose == {1}
 
 
 def test_a_node_of_one_passage_is_that_passage_with_the_white_space_around_it() -> None:
