@@ -226,7 +226,7 @@ def test_the_next_process_neither_cuts_nor_embeds_again(
         return PassageRanker().rank("What does berth 4 cost?", nodes, [0.4])
 
     first = ranked()
-    monkeypatch.setattr(Segmenter, "segment", None)
+    monkeypatch.setattr(Segmenter, "segment_quietly", None)
     monkeypatch.setattr(MiniLMEmbedder, "embed_documents", None)
     assert len(first.passages) > 3 and ranked() == first
     monkeypatch.undo()
