@@ -215,7 +215,11 @@ def figures(name: str, folder: Path) -> tuple[str, Any]:
 
         from sage_llamaindex import MiniLMEmbedding, SageRetriever, inspect
 
-        reader = SimpleDirectoryReader(str(documents_folder()), required_exts=[".md", ".txt"])
+        reader = SimpleDirectoryReader(
+            str(documents_folder()),
+            required_exts=[".md", ".txt"],
+            file_metadata=lambda path: {"file_name": Path(path).name},  # a whole path is sent, and counted
+        )
         index = VectorStoreIndex.from_documents(reader.load_data(), embed_model=MiniLMEmbedding())
         found = inspect(SageRetriever.from_index(index), QUESTION)
         ranked = len(found.steps[1].passages)
