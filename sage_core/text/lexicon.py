@@ -66,8 +66,8 @@ DENIAL = re.compile(
     r"(?!\W+(?:only|just|merely|simply|necessarily|doubt|matter)\b)"
 )
 """A word that denies what stands beside it."""
-CLAUSES = re.compile(r"[,;:] |,? (?:and|but|while|whereas) ")
-"""What parts the clauses of a sentence."""
+CLAUSES = re.compile(r"[,;:] (?!\d{4}\b)|,? (?:and|but|while|whereas) ")
+"""What parts the clauses of a sentence; a comma before a year parts a date."""
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 
 _ENDINGS = re.findall(r"\w+", "ations ation ingly edly ings ing ies ied ers er es ed ly s e y")

@@ -39,6 +39,7 @@ _NUMBER_STEMS = frozenset(stem_list(" ".join(NUMBER_WORDS)))
 _DENIED_WORDS = 2  # Content words of a claim that may be denied; of one word alone too little is known.
 # What makes a clause say a thing under a condition, or not at all.
 _LIMITS = re.compile(r"(?i)\b(?:if|unless|until|till|except|but|before|whether|only|when)\b")
+_SURE = 2
 _NEAR = 20  # Characters before a number in which it may be said to be a bound.
 _BOUND = re.compile(
     r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
@@ -79,14 +80,26 @@ def find_contradiction(text: str, material: ParsedPassages) -> tuple[Contradicti
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number, how it is written, and what it numbers: numbers of one slot exclude each other."""
+    """A number, how it is written, and what it numbers: numbers of one slot exclude each other.
+
+    ``like``: the same with the unit of a number before it, which it may share: "28 pounds, and 36 abroad".
+    """
 
     value: Quantity
     shown: str
     slot: tuple[str, str]
     bound: str = ""
+    like: _Number | None = None
+
+    @property
+    def kinds(self) -> set[str]:
+        return {n.slot[0] for n in (self, self.like) if n is not None} - {"last"}
+
+    def read_as(self, other: _Number) -> _Number:
+        return self.like if self.like is not None and self.like.slot == other.slot else self
 
     def excludes(self, other: _Number) -> bool:
+        other = other.read_as(self)
         if self.slot != other.slot or self.value.agrees(other.value):
             return False
         a, b = self.value.value, other.value.value
@@ -102,13 +115,19 @@ class _Number:
 def _numbers(text: str) -> tuple[_Number, ...]:
     """The numbers of a text."""
     found: list[_Number] = []
+    before: _Number | None = None
     for q in quantities(text):
         number = _number(text, q)
-        # "Two years for the frame and three for the battery": the unit is that of the number before.
-        if found and not q.dimension and number.slot[0] == "last" and number.slot[1] in COMMON_ENGLISH:
-            again = quantities(re.sub(r"[\d.,]+|^\w+", number.shown, found[-1].shown, count=1))
-            if len(again) == 1 and again[0].dimension:
-                number = replace(number, value=replace(again[0], span=q.span), slot=found[-1].slot)
+        if before is not None and not q.dimension and number.slot[0] in ("last", "of"):
+            shown = re.sub(r"[\d.,]+|^\w+", q.span.of(text), before.shown, count=1)
+            if len(again := quantities(shown)) == 1:
+                value = replace(again[0], span=q.span)
+                like = replace(number, value=value, shown=shown, slot=before.slot)
+                # "And three for the battery" has no other unit; "and 36 abroad" may have.
+                sure = number.slot[0] == "last" and number.slot[1] in COMMON_ENGLISH
+                number = like if sure else replace(number, like=like)
+        if number.slot[0] not in ("year", "date", "clock", "last"):
+            before = number
         found.append(number)
     return tuple(found)
 
@@ -195,14 +214,19 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozense
     other: dict[str, str] = {}
     agreed = set()
     own, theirs = _numbers(text), _numbers(sentence.text)
-    free = [n for n in theirs if not _agrees(n, own)]
     for number in own:
-        if _agrees(number, theirs):
-            agreed.add(number.shown)
-        elif not _derived(number, theirs) and (
-            instead := next((n for n in free if number.excludes(n)), None)
+        held = _agrees(number, theirs)
+        free = [n.read_as(number) for n in theirs if not _agrees(n, own) and number.excludes(n)]
+        # Those with which in its place the claim stands.
+        before, after = text[: number.value.span.start], text[number.value.span.end :]
+        stands = [_stands(n, f"{before}{n.shown}{after}", sentence.text) for n in free]
+        best = [n for n, how in zip(free, stands, strict=True) if how == max(stands)]
+        if held and (
+            _beside(number, own) or max(stands, default=0) < _SURE or _stands(number, text, sentence.text)
         ):
-            other[number.shown] = instead.shown
+            agreed.add(number.shown)
+        elif best and (held or not _derived(number, theirs)):
+            other[number.shown] = " or ".join(dict.fromkeys(n.shown for n in best))
     return other, frozenset(agreed)
 
 
@@ -233,34 +257,53 @@ def unanchored(text: str, evidence: Sequence[Sentence]) -> str:
     Each stands in a sentence of the evidence. If that sentence has one of its kind which the claim lacks, the
     claim's words stand with its own.
     """
-    own = {w for w in stem_list(text) if not w[0].isdecimal()}
-    for number in _numbers(text):
+    numbers = _numbers(text)
+    for number in numbers:
         places = [s for s in evidence if _agrees(number, _numbers(s.text))]
         if not places:
             return f"its number {number.shown} is not in the sentence about it"
-        if not any(s.cells or _apart(number, text, s.text, own) for s in places):
+        part = _clause(text, number.value.span) if _beside(number, numbers) else text
+        if not any(s.cells or _stands(number, part, s.text) for s in places):
             return f"its sentence has another number beside {number.shown}"
     return ""
 
 
-def _apart(number: _Number, text: str, sentence: str, own: Set[str]) -> bool:
-    """Whether what a claim with these words says of a number stands with it, not with another of its kind."""
-    kind = [n for n in _numbers(sentence) if n.slot[0] == number.slot[0] != "last"]
-    rivals = [n.value.span for n in kind if not _agrees(n, _numbers(text))]
-    held = [n.value.span for n in _numbers(sentence) if _agrees(number, [n])]
-    here, others, at = set[str](), set[str](), 0
+def _beside(number: _Number, numbers: Sequence[_Number]) -> bool:
+    return any(n.kinds & number.kinds for n in numbers if n is not number)
+
+
+def _clause(text: str, span: Span) -> str:
+    borders = [0, *(m.start() for m in CLAUSES.finditer(text)), len(text)]
+    return text[max(b for b in borders if b <= span.start) : min(b for b in borders if b >= span.end)]
+
+
+def _stands(number: _Number, text: str, sentence: str) -> int:
+    """Whether what a claim says of a number stands with it, not with another of its kind: 0, 1 or `_SURE`."""
+    own, there, said = set(stem_list(text)), _numbers(sentence), _numbers(text)
+    held = [n.value.span for n in there if _agrees(number, [n])]
+    rivals = [n.value.span for n in there if n.kinds & number.kinds and not _agrees(n, [number, *said])]
+    here, others, first, at = set[str](), set[str](), set[str](), 0
+    plain = sentence
+    for span in rivals + held:
+        plain = plain[: span.start] + " " * (span.end - span.start) + plain[span.end :]
     for end in [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]:
         beside, mine = ([span for span in spans if at <= span.start < end] for spans in (rivals, held))
         if mine or beside:
-            (here if mine else others).update(stem_list(sentence[at:end]))
+            words = set(stem_list(plain[at:end]))
+            if not here | others and not mine:
+                first = words
+            (here if mine else others).update(words)
         for rival in beside if mine else ():
             far = sentence[rival.end : end] if rival.start > mine[0].start else sentence[at : rival.start]
             # What stands beyond the other number is of that one; so is what stands behind its "to".
             swapped = _word_before(text, number.value.span) == _word_before(sentence, rival)
             if not own.isdisjoint(stem_list(far)) or swapped:
-                return False
+                return 0
         at = end
-    return own & others <= here
+    # "Adults pay 12 dollars, children 7": a clause leaves out what the first one says, but for what differs.
+    if any(map(str.isalpha, here)) and here <= own and own & others <= here | first and not first <= own:
+        return _SURE
+    return int(own & others <= here)
 
 
 def _word_before(text: str, span: Span) -> str:

@@ -154,3 +154,30 @@ def test_wrong_arguments_are_told(wrong: dict[str, object]) -> None:
     given: dict[str, object] = {"question": "", "passages": ["It is blue."], "answer": "It is blue.", **wrong}
     with pytest.raises(InputError):
         check(**given)  # type: ignore[arg-type]
+
+
+MEALS = "The allowance for meals is 28 pounds at home and 36 abroad."
+POOL = "The pool is 25 metres long and 10 wide."
+MEMBERS = "In 2019 the club had 300 members, in 2021 only 180."
+TICKETS = "Tickets cost 9 euros for adults and 4 for children under twelve."
+
+
+@pytest.mark.parametrize(
+    ("passage", "answer", "support", "instead"),
+    [
+        (MEALS, "The allowance for meals abroad is 28 pounds.", "contradicted", "36 pounds"),
+        (MEALS, "The allowance for meals abroad is 50 pounds.", "contradicted", "36 pounds"),
+        (POOL, "The pool is 25 metres wide.", "contradicted", "10 metres"),
+        (MEMBERS, "In 2021 the club had 300 members.", "unsure", ""),
+        (MEMBERS, "In 2021 the club had 700 members.", "contradicted", "300 members or 180 members"),
+        (TICKETS, "Children under twelve pay 4 euros.", "supported", ""),
+        (TICKETS, "Tickets cost 4 euros for adults and 9 euros for children under twelve.", "unsure", ""),
+        ("The hall has 420 seats and 36 lamps.", "The hall has 36 lamps.", "supported", ""),
+        ("Ada Holt (May 3, 1901 – June 7, 1980) kept bees.", "Ada Holt died on June 7, 1980.", "unsure", ""),
+    ],
+)
+def test_each_of_several_numbers_goes_with_the_words_of_its_clause(
+    passage: str, answer: str, support: str, instead: str
+) -> None:
+    (mark,) = check("", [passage, "Ask at the desk."], answer).marks
+    assert (mark.support, mark.instead) == (support, instead)
