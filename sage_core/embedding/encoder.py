@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear
 from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, Rows, read_folder, require, restored
@@ -30,6 +33,7 @@ _PASS_TOKENS = 2_048
 _GROUP_TOKENS = 256  # Of texts of one length that attend together.
 _DENSE_ROWS = 256  # Rows of the wide layer at once, and of its activation: what the caches hold.
 _GELU_ROWS = 32
+_MOST_THREADS = 8  # Each holds some 30 MB.
 
 # With u = x * (a + b x**2 + c x**4), (1 + tanh(u)) / 2 is the normal distribution function, within 3e-5 of
 # x times it; fitted up to x = 6. Beyond 7 it is 1 in float32, and the polynomial must not turn back.
@@ -42,6 +46,39 @@ _SIZES = (
 )  # fmt: skip
 
 Pass = tuple[NDArray[np.intp], Floats, NDArray[np.intp]]
+
+
+class _Blas:
+    """Keeps the threads of BLAS out while passes run, each in a thread of its own, as many as BLAS has.
+
+    The products are small, and threads that wait for each other within one cost ten times its time as soon as
+    another process wants the processor, or a container has less of it than there are cores.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users, self._threads = 0, 1
+        self._limit: Any = None
+
+    @contextmanager
+    def single(self) -> Iterator[int]:
+        """While anybody is inside, BLAS has one thread; gives how many passes may run at once."""
+        with self._lock:
+            if not self._users:
+                found = ThreadpoolController().select(user_api="blas")
+                most = max((library.num_threads for library in found.lib_controllers), default=1)
+                self._threads, self._limit = min(most, _MOST_THREADS), found.limit(limits=1)
+            self._users += 1
+        try:
+            yield self._threads
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._limit.restore_original_limits()
+
+
+_BLAS = _Blas()
 
 
 class Encoder:
@@ -98,7 +135,9 @@ class Encoder:
             ``(rows, states, starts)``: positions in ``ids``; last hidden states, shape ``(tokens, size)``, or
             ``(len(rows), size)`` with ``first_only``; and where the states of each text start.
         """
-        for rows in _portions([len(text) for text in ids]):
+        portions = list(_portions([len(text) for text in ids]))
+
+        def read(rows: list[int]) -> Pass:
             lengths = [len(ids[i]) for i in rows]
             flat = np.concatenate([np.asarray(ids[i], np.intp) for i in rows])
             x = self.words[flat]
@@ -109,7 +148,11 @@ class Encoder:
                 x += self._kinds[np.concatenate([np.asarray(kinds[i], np.intp) for i in rows])]
             starts = np.cumsum([0, *lengths[:-1]])
             states = self._forward(x, lengths, starts, first_only)
-            yield np.asarray(rows, np.intp), states, np.arange(len(rows)) if first_only else starts
+            return np.asarray(rows, np.intp), states, np.arange(len(rows)) if first_only else starts
+
+        with _BLAS.single() as threads, ThreadPoolExecutor(threads) as pool:
+            for at in range(0, len(portions), threads):
+                yield from pool.map(read, portions[at : at + threads])
 
     def pooled(self, first: Floats) -> Floats:
         """What classification heads read: the pooler over states of first tokens. ModelError without one."""

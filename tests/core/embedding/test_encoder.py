@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from sage_train.folders import save_folder
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from sage_core.embedding.encoder import WORDS, Encoder, load_encoder
 from sage_core.embedding.minilm import WEIGHTS
@@ -119,6 +120,28 @@ def test_a_pass_holds_a_bounded_number_of_tokens(encoder, monkeypatch):
     assert max(sizes) <= 100
     assert sum(sizes) == sum(map(len, ids))
     assert list(encoder.passes([])) == []
+
+
+def test_passes_run_side_by_side_and_leave_blas_its_threads(encoder, monkeypatch):
+    monkeypatch.setattr("sage_core.embedding.encoder._PASS_TOKENS", 1)
+    ids, _ = texts()
+    alone = [(rows.tolist(), states) for rows, states, _ in encoder.passes(ids)]
+
+    def threads():
+        return {one["num_threads"] for one in ThreadpoolController().info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        early, late = encoder.passes(ids), encoder.passes(ids)
+        found = [next(late)]
+        next(early)
+        assert threads() == {1}
+        early.close()
+        assert threads() == {1}  # Somebody is still at work.
+        found += late
+        assert threads() == {2}
+    for (rows, states), (again, same, _) in zip(alone, found, strict=True):
+        assert rows == again.tolist()
+        np.testing.assert_array_equal(states, same)
 
 
 @pytest.fixture(scope="module")
