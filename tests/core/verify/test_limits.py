@@ -36,13 +36,8 @@ FALSE = [
     ("It rained on fewer than ten days in May.", "It rained on more than ten days in May."),
     ("Leave is carried over only with the consent of the manager.", "Leave is carried over automatically."),
     ("Denning accused Lindqvist of theft.", "Denning was accused of theft by Lindqvist."),
-    ("The dose is 0.5 µg a day.", "The dose is 0.5 mg a day."),
-    ("The ticket costs US$50.", "The ticket costs A$50."),
-    ("It takes 3/4 of an hour to walk there.", "It takes 3 or 4 hours to walk there."),
-    ("The rent is 900 euros per month.", "The rent is 900 euros per year."),
     ("The deposit is 1,250 euros.", "The deposit is not 1,250 euros."),
     ("The limit is 5 mg.", "The limit is not 5 mg."),
-    ("Version 2.10 supports proxies.", "Version 2.1 supports proxies."),
     ("The wool went from the mill to the weavers.", "The wool went from the weavers to the mill."),
     ("The barge towed the raft across the lake.", "The raft towed the barge across the lake."),
     ("Some of the paths are closed to riders in winter.", "The paths are closed to riders in winter."),
@@ -54,12 +49,6 @@ FALSE = [
 ]  # fmt: skip
 # Said by the passage, perhaps in other words or numbers written otherwise.
 TRUE = [
-    ("1.234,56 euros are due in May.", "1,234.56 euros are due in May."),
-    ("The town has 12.500 inhabitants.", "The town has 12,500 inhabitants."),
-    ("The town has 12 500 inhabitants.", "The town has 12,500 inhabitants."),
-    ("The soup costs 5,50 €.", "The soup costs €5.50."),
-    ("It opened on 3.5.1911.", "It opened on 3 May 1911."),
-    ("It opened on 1911-05-03.", "It opened on 3 May 1911."),
     ("Unopened bottles last a year, opened ones three weeks in the fridge.",
      "Opened bottles last three weeks in the fridge."),
     ("Unopened bottles last a year, opened ones three weeks in the fridge.", "Unopened bottles last a year."),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sage_core.errors import InputError, ModelError
-from sage_core.verify import LocalJudge, ModelJudge, mark_answer, support
+from sage_core.verify import LocalJudge, ModelJudge, mark_answer
 
 PASSAGES = ["The ferry leaves at seven and carries twelve cars.", "Seals sleep on rocks."]
 ANSWER = "At seven the ferry departs. Seals sleep on rocks all day."
@@ -71,27 +71,3 @@ def test_wrong_models(wrong: Any) -> None:
 def test_probabilities_that_are_none(returned: list[float]) -> None:
     with pytest.raises(ModelError):
         ModelJudge(lambda pairs: returned, max_words=8).claims("", ANSWER, PASSAGES)
-
-
-@pytest.mark.parametrize(
-    ("answer", "passage"),
-    [
-        ("Die Fähre fährt um sieben Uhr morgens ab.", "Die Fähre verlässt den Hafen um sieben Uhr."),
-        ("渡轮早上七点离开。", "渡轮每天早上七点离开港口。"),
-        ("नौका सुबह सात बजे निकलती है।", "नौका हर सुबह सात बजे बंदरगाह से निकलती है।"),
-    ],
-)
-def test_a_model_is_asked_whatever_the_language(answer: str, passage: str) -> None:
-    asked: list[tuple[str, str]] = []
-
-    def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        asked.extend(pairs)
-        return [0.9] * len(pairs)
-
-    judge = ModelJudge(score)
-    (claim,) = judge.claims("", answer, [passage])
-    assert asked == [(passage, answer)]
-    assert (claim.probability, claim.instead) == (0.9, "")
-    assert support(judge.claims("?", answer, [passage])) == pytest.approx(0.9)
-    (mark,) = mark_answer(answer, [passage], judge=judge)
-    assert mark.support == "supported"
