@@ -261,4 +261,6 @@ def test_the_same_trace(script: Script, awaited: bool, through: Any) -> None:
     expected = through_core(script)
     ended = (expected.stop_reason, expected.answer, len(expected.rounds))
     assert ended == (script.stop, script.answer, script.rounds)
+    if script.stop == "answer_failed":
+        assert (expected.rounds[-1].answer, expected.rounds[-1].error) == (None, "busy")
     assert outline(through(script, awaited)) == outline(expected)

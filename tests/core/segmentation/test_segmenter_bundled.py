@@ -8,8 +8,7 @@ import pytest
 
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.models.load import load_model
-from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
-from sage_core.text.tokens import get_counter
+from sage_core.segmentation.models.protocol import BoundaryModel
 
 ARTICLE = """The harbour of Senna was built in three stages. The first wall, of dressed stone, kept the winter
 swell out of the inner basin. A second wall followed forty years later, when grain ships had outgrown the old
@@ -36,14 +35,6 @@ def test_topics_are_told_apart(segmenter: Segmenter) -> None:
 
 def test_paragraphs_are_chunks(segmenter: Segmenter) -> None:
     assert [chunk.of(ARTICLE) for chunk in segmenter.segment(ARTICLE)] == ARTICLE.split("\n\n")
-
-
-def test_text_is_tokenized_once_for_model_and_limit() -> None:
-    model = load_model()
-    assert isinstance(model, CountingModel)
-    sentences = ["One short sentence.", "", "word " * 300]
-    _, lengths = model.probabilities_and_lengths([sentences[:2], [], sentences[2:]])
-    assert lengths.tolist() == get_counter(model.tokenizer_name).count_many(sentences)
 
 
 def test_the_model_is_loaded_once_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:

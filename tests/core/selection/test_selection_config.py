@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sage_core import FeedbackConfig, InputError, SelectionConfig, select
 from sage_core.feedback import FeedbackLoop, Generate
-from sage_core.selection import FixedK, RelativeToTop
+from sage_core.selection import FixedK
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]
 
@@ -39,11 +39,3 @@ def test_a_selection_that_was_made_already_is_not_made_again():
     assert (step.selection.indices, step.selection.reason) == (first.indices, "made before")
     with pytest.raises(InputError, match="6"):
         FeedbackLoop(SCORES[1:], first=first)
-
-
-def test_auto_ends_before_a_thousand_tokens_but_keeps_one():
-    scores = [0.9, 0.8, 0.7, 0.6]
-    assert select(scores, tokens=[400] * 4).cut == 2
-    assert select(scores, tokens=[1_200] * 4).cut == 1
-    assert select(scores, tokens=[400] * 4, min_context_tokens=1_500).cut == 4
-    assert select(scores, tokens=[400] * 4, rule=RelativeToTop(0.5), min_context_tokens=0).cut == 4
