@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -52,7 +51,7 @@ class BlankLineSegmenter:
 
 
 class WordReranker:
-    """Share of the question's words that a text has; NaN for texts that call themselves unscorable."""
+    """Share of the question's words that a text has."""
 
     scale: Scale = "probability"
 
@@ -63,7 +62,7 @@ class WordReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         self.seen = list(texts)
         asked = _words(query)
-        return [math.nan if "unscorable" in t else len(asked & _words(t)) / max(len(asked), 1) for t in texts]
+        return [len(asked & _words(t)) / max(len(asked), 1) for t in texts]
 
 
 def _words(text: str) -> set[str]:

@@ -10,9 +10,6 @@ from sage_core.feedback import FeedbackLoop, run_loop
 from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection, select
 from sage_core.selection.rules import Earliest, Gradient, RelativeToTop, Rule
-from tests.fakes.paper_figures import FIGURE_8
-
-PAPER_FIGURE_8 = tuple(FIGURE_8)
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -18,11 +17,12 @@ from llama_index.core.vector_stores.types import (
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
-from tests.fakes.llamaindex import HashEmbedding, ScriptedLLM, grade, trace_of
+from tests.fakes.llamaindex import FixedRetriever, HashEmbedding, ScriptedLLM, grade, trace_of
 
 MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
 PART = "Spare parts: seal XK-200/7b fits."
 QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
+SCORES = (0.5, 0.49, 0.48, 0.47, 0.46)
 
 
 def nodes() -> list[TextNode]:
@@ -60,16 +60,6 @@ def test_a_node_deleted_from_the_index_alone_is_not_found():
     assert PART not in [n.text for n in retriever.retrieve(QUESTION)]
 
 
-class Fixed(BaseRetriever):
-    """A retriever of somebody else's, which knows no score of some nodes."""
-
-    unknown: tuple[int, ...] = ()
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        scores = [None if i in self.unknown else 0.5 - 0.01 * i for i in range(5)]
-        return [NodeWithScore(node=n, score=score) for n, score in zip(nodes(), scores, strict=False)]
-
-
 def test_a_small_index_is_no_reason_for_a_warning(caplog):
     index = VectorStoreIndex(nodes()[:2], embed_model=HashEmbedding())
     assert len(SageRetriever.from_index(index).retrieve(QUESTION)) == 2
@@ -79,18 +69,16 @@ def test_a_small_index_is_no_reason_for_a_warning(caplog):
 
 
 def test_over_any_retriever():
-    found = SageRetriever(Fixed(), words=nodes(), select=False).retrieve(QUESTION)
+    found = SageRetriever(FixedRetriever(*SCORES), words=nodes(), select=False).retrieve(QUESTION)
     assert PART in [n.text for n in found] and len(found) > 5
-    assert [n.node_id for n in SageRetriever(Fixed(), select=False).retrieve(QUESTION)] == [
-        f"n{i}" for i in range(5)
-    ]
+    plain = SageRetriever(FixedRetriever(*SCORES), select=False).retrieve(QUESTION)
+    assert [n.node_id for n in plain] == [f"n{i}" for i in range(5)]
 
 
 @pytest.mark.parametrize("unknown", [(0,), (2, 3), (4,)])
 def test_a_node_without_a_score_among_others_with_one_stays(unknown):
-    retriever = Fixed()
-    retriever.unknown = unknown
-    found = SageRetriever(retriever, select=False).retrieve(QUESTION)
+    scores = [None if i in unknown else score for i, score in enumerate(SCORES)]
+    found = SageRetriever(FixedRetriever(*scores), select=False).retrieve(QUESTION)
     assert {n.node_id for n in found} == {f"n{i}" for i in range(5)}
 
 
@@ -121,9 +109,9 @@ def test_a_round_of_the_engine_widens_beyond_what_the_retriever_selects():
 @pytest.mark.parametrize(
     ("wrong", "options"),
     [
-        (Fixed(), {"candidates": 0}),
-        (Fixed(), {"words": "bm25"}),
-        (Fixed(), {"selection": SelectionConfig(max_context_tokens=9), "max_context_tokens": 8}),
+        (FixedRetriever(), {"candidates": 0}),
+        (FixedRetriever(), {"words": "bm25"}),
+        (FixedRetriever(), {"selection": SelectionConfig(max_context_tokens=9), "max_context_tokens": 8}),
         ("a text", {}),
     ],
 )

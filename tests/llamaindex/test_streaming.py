@@ -2,24 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 
-from sage_core.selection import Gradient, SelectionConfig
-from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
-from tests.fakes.doors import at_door
+from sage_llamaindex import SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
+from tests.llamaindex.engines import both, engine
 
-SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
-
-
-def engine(llm: ScriptedLLM, *scores: float, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability")
-    given = {"node_postprocessors": [sage], "streaming": True, **options}
-    return SageQueryEngine.from_args(FixedRetriever(*(scores or SCORES)), llm=llm, **at_door(**given))
+streamed = partial(engine, streaming=True)
 
 
 async def read(response: Any) -> list[str]:
@@ -30,14 +24,10 @@ async def read(response: Any) -> list[str]:
     return list(response.response_gen)
 
 
-async def both(made: SageQueryEngine) -> list[Any]:
-    return [made.query("q"), await made.aquery("q")]
-
-
 class TestGraded:
     def test_the_best_answer_is_streamed(self) -> None:
         llm = ScriptedLLM.of(["first", "second", "third"], [grade(3, 1), grade(8, 1), grade(2, 1)])
-        response = engine(llm).query("q")
+        response = streamed(llm).query("q")
         assert list(response.response_gen) == list("second")
         # What was read in pieces is there as a text, too.
         assert str(response) == response.get_response().response == "second"
@@ -50,7 +40,7 @@ class TestGraded:
             assert trace_of(response).stop_reason == "no_candidates"
 
     def test_the_streaming_switch_is_read_at_each_question(self) -> None:
-        found = engine(ScriptedLLM.of(), streaming=False)
+        found = engine(ScriptedLLM.of())
         assert not isinstance(found.query("q"), StreamingResponse)
         found._response_synthesizer._streaming = True
         assert isinstance(found.query("q"), StreamingResponse)
@@ -58,7 +48,7 @@ class TestGraded:
 
 async def test_without_a_critic_the_stock_stream_goes_through() -> None:
     llm = ScriptedLLM.of(["<think>well</think>spoken"])
-    for response in await both(engine(llm, critic="off")):
+    for response in await both(streamed(llm, critic="off")):
         assert "".join(await read(response)) == response.response_txt == "spoken"
     assert llm.asked("critic") == []
 
@@ -83,11 +73,11 @@ class BreaksOff(ScriptedLLM):
 async def test_a_stream_that_breaks_off_is_never_taken_for_a_whole_answer() -> None:
     llm = BreaksOff.of()
     with pytest.raises(ConnectionError):
-        engine(llm).query("q")
+        streamed(llm).query("q")
     with pytest.raises(ConnectionError):
-        await engine(llm).aquery("q")
+        await streamed(llm).aquery("q")
     assert llm.asked("critic") == [], "what is not whole is not graded"
-    for response in await both(engine(llm, critic="off")):
+    for response in await both(streamed(llm, critic="off")):
         with pytest.raises(ConnectionError):
             await read(response)
         assert response.response_txt is None

@@ -17,19 +17,10 @@ from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool
 
 from sage_core.segmentation import Segmenter
-from sage_core.selection import Gradient, SelectionConfig
+from sage_core.selection import SelectionConfig
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.fakes.doors import at_door
 from tests.fakes.llamaindex import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
-
-
-def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(
-        reranker=None, selection=SelectionConfig(min_k=2, rule=Gradient(0.99)), scale="probability"
-    )
-    return SageQueryEngine.from_args(
-        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **at_door(**options)
-    )
+from tests.llamaindex.engines import engine
 
 
 def tool(found: SageQueryEngine) -> QueryEngineTool:

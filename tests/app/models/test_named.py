@@ -1,6 +1,5 @@
 """Embedding models by name, and a hosted one through the whole pipeline."""
 
-import hashlib
 import json
 import shutil
 
@@ -12,6 +11,7 @@ from sage_app.models import OpenAIEmbedder, SentenceTransformerEmbedder, named_e
 from sage_core.embedding import MiniLMEmbedder
 from sage_core.errors import InputError, ModelError
 from tests.fakes.llm_server import LLMServer
+from tests.fakes.models import HashEmbedder
 from tests.fakes.sentence_transformer import save_transformer
 
 
@@ -45,13 +45,6 @@ def test_the_models_of_other_servers_are_not_known():
     named_embedder("openai:text-embedding-3-smal", base_url="http://127.0.0.1:9/v1")
 
 
-def vector(text: str) -> list[float]:
-    row = np.zeros(64)
-    for word in text.lower().split():
-        row[int(hashlib.md5(word.strip("?.,").encode()).hexdigest(), 16) % 64] += 1
-    return row.tolist()
-
-
 @pytest.fixture
 def note(tmp_path):
     path = tmp_path / "note.txt"
@@ -62,7 +55,7 @@ def note(tmp_path):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    with LLMServer([], embed=vector) as running:
+    with LLMServer([], embed=HashEmbedder().embed_query) as running:
         yield running
 
 

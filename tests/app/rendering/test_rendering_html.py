@@ -26,9 +26,9 @@ from sage_core import Segmenter, Span, Verdict, select
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.segmentation import Boundary
 from sage_core.text.sanitize import terminal_safe
+from tests.fakes.paper_figures import FIGURE_8
 from tests.fakes.results_to_show import (
     HOSTILE,
-    PAPER_FIGURE_8,
     answer,
     failed_critic,
     hostile,
@@ -250,8 +250,8 @@ def test_the_page_styles_nothing_outside_itself():
 
 
 def test_figure_8_is_cut_after_the_ninth():
-    chosen = select(PAPER_FIGURE_8, scale="unbounded", rule="gradient", min_k=3)
-    svg = svg_of(score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded"))
+    chosen = select(FIGURE_8, scale="unbounded", rule="gradient", min_k=3)
+    svg = svg_of(score_curve_svg(FIGURE_8, chosen, scale="unbounded"))
     kept, dots = named(svg, "circle", "kept"), named(svg, "circle", "dot")
     assert (len(kept), len(dots)) == (9, 15)
     cut = float(named(svg, "line", "rule")[0].get("x1"))

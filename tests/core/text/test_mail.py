@@ -12,6 +12,7 @@ from sage_core.ranking.neighbors import Links
 from sage_core.text.blocks import classified
 from sage_core.text.headings import find_headings
 from sage_core.text.sentences import split_sentences
+from tests.fakes.growth import assert_linear
 
 THREAD = """\
 From: Hanne <hanne@boats.example>
@@ -176,12 +177,4 @@ def test_nothing_of_a_quotation_is_lost(text: str) -> None:
     ],
 )
 def test_work_on_mail_is_linear(piece: str) -> None:
-    import time
-
-    def seconds(times: int) -> float:
-        start = time.process_time()
-        split_sentences(piece * times)
-        return time.process_time() - start
-
-    split_sentences(piece)
-    assert min(seconds(4_000) for _ in range(2)) < 20 * seconds(500) + 0.1
+    assert_linear(lambda size: split_sentences(piece * size), size=500)
