@@ -89,11 +89,6 @@ class ToolChat(ScriptedChat):
         return self.bind(**kwargs)
 
 
-def graded(score: int, adjust: int = 0) -> str:
-    """A critic's reply in plain text."""
-    return f'{{"reason": "as asked", "score": {score}, "passage": 1, "adjust": {adjust}}}'
-
-
 def tokens(read: int, written: int) -> Any:
     """Usage as LangChain reports it."""
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}

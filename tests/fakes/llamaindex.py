@@ -21,7 +21,7 @@ from pydantic import PrivateAttr
 
 from sage_core.feedback import FeedbackResult
 from sage_llamaindex import feedback_of
-from tests.fakes.models import HashEmbedder
+from tests.fakes.models import HashEmbedder, grade
 
 _WORDS = re.compile(r"\w+")
 
@@ -64,11 +64,6 @@ TOPICS = [
 def story(topics: Sequence[int] = (0, 1, 2, 3, 4)) -> str:
     """A text that goes from topic to topic."""
     return "\n\n".join(TOPICS[i] for i in topics)
-
-
-def grade(score: int, adjust: int = 0) -> str:
-    """A critic's reply."""
-    return f'{{"reason": "as scripted", "score": {score}, "passage": 1, "adjust": {adjust}}}'
 
 
 def trace_of(response: Any) -> FeedbackResult:

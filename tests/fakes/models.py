@@ -96,5 +96,10 @@ class ConstantModel:
         ]
 
 
+def grade(score: int, adjust: int = 0) -> str:
+    """A critic's reply."""
+    return f'{{"reason": "as scripted", "score": {score}, "passage": 1, "adjust": {adjust}}}'
+
+
 def _hash(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big") / 2**32

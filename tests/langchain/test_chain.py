@@ -27,15 +27,15 @@ from tests.fakes.langchain import (
     ToolChat,
     WatchingCounter,
     WordEmbeddings,
-    graded,
     tokens,
 )
+from tests.fakes.models import grade
 
 SCORES = [0.9, 0.85, 0.8, 0.1, 0.09, 0.08, 0.01, 0.009]
 DOCUMENTS = [
     Document(page_content=f"Passage {i} about bees.", id=str(i), metadata={"i": i}) for i in range(8)
 ]
-TWO_ROUNDS = ["draft one", graded(5, 1), "draft two", graded(9)]
+TWO_ROUNDS = ["draft one", grade(5, 1), "draft two", grade(9)]
 
 
 def retriever(**settings: Any) -> SageRetriever:
@@ -95,9 +95,9 @@ async def test_no_tokens_are_counted_on_the_event_loop(monkeypatch):
     counter = WatchingCounter()
     monkeypatch.setattr("sage_langchain._session.COUNTER", counter)
     await chain(*TWO_ROUNDS).ainvoke("bees?")
-    async for _ in chain("all of it", graded(4, 1), max_rounds=1).astream("bees?"):
+    async for _ in chain("all of it", grade(4, 1), max_rounds=1).astream("bees?"):
         pass
-    await chain("one", graded(9)).ainvoke("bees?")
+    await chain("one", grade(9)).ainvoke("bees?")
     assert len(counter.threads) >= 8 and threading.get_ident() not in counter.threads
 
 
@@ -118,12 +118,12 @@ async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
     stock = create_retrieval_chain(
         retriever(), create_stuff_documents_chain(ScriptedChat(replies=["the answer"]), prompt)
     )
-    ours = chain("the answer", graded(9), prompt=prompt, max_rounds=rounds)
+    ours = chain("the answer", grade(9), prompt=prompt, max_rounds=rounds)
     given = {"input": "bees?", "other": 1}
     expected, found = list(stock.stream(given)), list(ours.stream(given))
     assert found[:-1] == expected
     assert list(found[-1]) == ["sage"]
-    again = chain("the answer", graded(9), prompt=prompt, max_rounds=rounds)
+    again = chain("the answer", grade(9), prompt=prompt, max_rounds=rounds)
     assert [x async for x in again.astream(given)] == found
     assert (
         ours.llm.seen[0][0].content
@@ -172,9 +172,9 @@ def test_wrong_construction_is_named(settings, named):
 def test_usage_is_summed_by_role_from_what_the_models_report():
     replies = [
         AIMessage(content="one", usage_metadata=tokens(100, 10)),
-        AIMessage(content=graded(5, 1), usage_metadata=tokens(200, 20)),
+        AIMessage(content=grade(5, 1), usage_metadata=tokens(200, 20)),
         AIMessage(content="two", usage_metadata=tokens(300, 30)),
-        AIMessage(content=graded(9), usage_metadata=tokens(400, 40)),
+        AIMessage(content=grade(9), usage_metadata=tokens(400, 40)),
     ]
     usage = chain(*replies).invoke("bees?")["sage"]["usage"]
     assert usage["generate"] == {"prompt": 400, "completion": 40, "calls": 2, "estimated": False}
@@ -187,7 +187,7 @@ def test_usage_is_summed_by_role_from_what_the_models_report():
 
 def test_the_prompt_has_the_keys_of_the_input():
     prompt = ChatPromptTemplate.from_template("{context}\n---\n{input} {mood}")
-    c = chain("one", graded(9), prompt=prompt)
+    c = chain("one", grade(9), prompt=prompt)
     c.invoke({"input": "bees?", "mood": "please"})
     texts = "\n\n".join(f"Passage {i} about bees." for i in range(3))
     expected = f"{texts}\n---\nbees? please"
@@ -196,7 +196,7 @@ def test_the_prompt_has_the_keys_of_the_input():
 
 
 def test_multiple_choice():
-    c = chain("B. canal", graded(9))
+    c = chain("B. canal", grade(9))
     out = c.invoke({"input": "Where?", "options": ["roof", "canal"]})
     assert out["options"] == ["roof", "canal"]
     for call in c.llm.seen:
@@ -204,10 +204,10 @@ def test_multiple_choice():
 
 
 def test_models_that_are_no_chat_models():
-    c = create_sage_chain(FakeListLLM(responses=["the answer", graded(9)]), retriever())
+    c = create_sage_chain(FakeListLLM(responses=["the answer", grade(9)]), retriever())
     assert c.invoke("bees?")["answer"] == "the answer"
     blocks = AIMessage(content=[{"type": "text", "text": "from "}, {"type": "text", "text": "blocks"}])
-    assert chain(blocks, graded(9)).invoke("bees?")["answer"] == "from blocks"
+    assert chain(blocks, grade(9)).invoke("bees?")["answer"] == "from blocks"
 
 
 # What comes out besides text
@@ -234,7 +234,7 @@ def hours(*found: int) -> Any:
 @pytest.mark.parametrize("rounds", [1, 3])
 async def test_an_object_is_the_answer_and_streamed_whole(model, expected, rounds):
     def made() -> tuple[SageChain, ScriptedChat]:
-        critic, loop = ScriptedChat(replies=[graded(9)]), FeedbackConfig(max_rounds=rounds)
+        critic, loop = ScriptedChat(replies=[grade(9)]), FeedbackConfig(max_rounds=rounds)
         settings: Any = {"critic": critic, "loop": loop}
         return create_sage_chain(model(), retriever(), **settings), critic
 
@@ -247,7 +247,7 @@ async def test_an_object_is_the_answer_and_streamed_whole(model, expected, round
 
 @pytest.mark.parametrize(("grades", "best"), [([2, 9], 8), ([5, 2], 7)])
 def test_the_object_of_the_best_round_is_the_answer(grades, best):
-    critic = ScriptedChat(replies=[graded(score, 1) for score in grades])
+    critic = ScriptedChat(replies=[grade(score, 1) for score in grades])
     settings: Any = {"critic": critic, "loop": FeedbackConfig(max_rounds=2)}
     assert create_sage_chain(hours(7, 8), retriever(), **settings).invoke("bees?")["answer"] == Hour(
         hour=best
@@ -259,12 +259,12 @@ def test_the_object_of_the_best_round_is_the_answer(grades, best):
 
 def test_with_config_retry_fallbacks_and_configurable_fields():
     assert chain(*TWO_ROUNDS).with_config(tags=["a"]).invoke("bees?")["answer"] == "draft two"
-    flaky = ScriptedChat(replies=[RuntimeError("busy"), "one", graded(9)])
+    flaky = ScriptedChat(replies=[RuntimeError("busy"), "one", grade(9)])
     inside = create_sage_chain(flaky.with_retry(wait_exponential_jitter=False), retriever())
     assert inside.invoke("bees?")["answer"] == "one"
-    around = chain(RuntimeError("busy"), "one", graded(9)).with_retry(wait_exponential_jitter=False)
+    around = chain(RuntimeError("busy"), "one", grade(9)).with_retry(wait_exponential_jitter=False)
     assert around.invoke("bees?")["answer"] == "one"
-    fallen = chain(RuntimeError("down")).with_fallbacks([chain("second", graded(9))])
+    fallen = chain(RuntimeError("down")).with_fallbacks([chain("second", grade(9))])
     assert fallen.invoke("bees?")["answer"] == "second"
     limited = chain(*TWO_ROUNDS).configurable_fields(loop=ConfigurableField(id="loop"))
     assert (
@@ -284,20 +284,20 @@ def test_wrapped_retrievers_are_found_and_others_are_wrapped():
         (retriever().configurable_fields(k=ConfigurableField(id="k")), 3),
         (exact, 4),
     ):
-        out = chain("one", graded(9), retriever=given).invoke("bees?")
+        out = chain("one", grade(9), retriever=given).invoke("bees?")
         assert len(out["context"]) == size
     store = InMemoryVectorStore(WordEmbeddings())
     assert isinstance(chain(retriever=store).retriever, SageRetriever)
     assert isinstance(chain(retriever=store.as_retriever()).retriever, SageRetriever)
     assert isinstance(chain(retriever=lambda q: DOCUMENTS).retriever, SageRetriever)
     configured = retriever().configurable_fields(k=ConfigurableField(id="k"))
-    out = chain("one", graded(9), retriever=configured).invoke("bees?", {"configurable": {"k": 2}})
+    out = chain("one", grade(9), retriever=configured).invoke("bees?", {"configurable": {"k": 2}})
     assert len(out["context"]) == 2
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
 def test_as_tool():
-    tool = chain("the answer", graded(9)).as_tool(name="ask", description="Ask the documents.")
+    tool = chain("the answer", grade(9)).as_tool(name="ask", description="Ask the documents.")
     assert tool.args["input"]["type"] == "string"
     assert tool.invoke({"input": "bees?"})["answer"] == "the answer"
 
@@ -307,7 +307,7 @@ def test_repr_shows_settings_only():
 
 
 async def test_the_configured_model_answers_and_grades():
-    a, b = ScriptedChat(replies=[]), ScriptedChat(replies=["from b", graded(9)] * 2)
+    a, b = ScriptedChat(replies=[]), ScriptedChat(replies=["from b", grade(9)] * 2)
     either = a.configurable_alternatives(ConfigurableField(id="llm"), default_key="a", b=b)
     made, config = create_sage_chain(either, retriever()), {"configurable": {"llm": "b"}}
     for out in (made.invoke("bees?", config), await made.ainvoke("bees?", config)):
@@ -317,7 +317,7 @@ async def test_the_configured_model_answers_and_grades():
 
 def test_a_selection_of_the_loop_goes_before_the_retriever_s():
     def sent(**settings: Any) -> int:
-        made = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), retriever(), **settings)
+        made = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), retriever(), **settings)
         return len(made.invoke("bees?")["context"])
 
     five = SelectionConfig(rule="auto", min_k=5, max_k=5)

@@ -11,7 +11,8 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sage_core.feedback import FeedbackConfig
 from sage_langchain import SageChain, create_sage_chain
-from tests.fakes.langchain import ScriptedChat, graded, tokens
+from tests.fakes.langchain import ScriptedChat, tokens
+from tests.fakes.models import grade
 from tests.langchain.test_chain import TWO_ROUNDS, chain, retriever
 
 
@@ -54,21 +55,21 @@ LIVE = [
 ]
 
 
-@pytest.mark.parametrize("grade", [graded(4, 1), RuntimeError("gone")])
-async def test_a_single_round_is_streamed_as_the_model_writes_it(grade):
+@pytest.mark.parametrize("reply", [grade(4, 1), RuntimeError("gone")])
+async def test_a_single_round_is_streamed_as_the_model_writes_it(reply):
     def made() -> SageChain:
-        return chain("all of it", grade, model=StreamingChat, max_rounds=1)
+        return chain("all of it", reply, model=StreamingChat, max_rounds=1)
 
     for chunks in (list(made().stream("bees?")), [c async for c in made().astream("bees?")]):
         assert shapes(chunks) == LIVE
         trace = chunks[-1]["sage"]
-        assert trace["answer"] == "all of it" and trace["score"] == (4 if isinstance(grade, str) else None)
-        assert trace["stop_reason"] == ("max_rounds" if isinstance(grade, str) else "critic_failed")
+        assert trace["answer"] == "all of it" and trace["score"] == (4 if isinstance(reply, str) else None)
+        assert trace["stop_reason"] == ("max_rounds" if isinstance(reply, str) else "critic_failed")
     assert made().invoke("bees?")["answer"] == "all of it"
 
 
 async def test_the_context_comes_before_the_model_is_asked():
-    c = chain("all of it", graded(9), model=StreamingChat, max_rounds=1)
+    c = chain("all of it", grade(9), model=StreamingChat, max_rounds=1)
     stream = c.stream("bees?")
     assert [list(next(stream)) for _ in range(2)] == [["input"], ["context"]] and c.llm.seen == []
     assert next(stream) == {"answer": "all "} and len(c.llm.seen) == 1
@@ -161,7 +162,7 @@ async def test_events_with_the_final_tag_are_the_final_answer(rounds, pieces):
 
 
 async def test_an_output_fed_back_can_be_streamed_and_added_up():
-    replies = ["one", graded(9), "two", graded(9), "three", graded(9)]
+    replies = ["one", grade(9), "two", grade(9), "three", grade(9)]
     c = create_sage_chain(ScriptedChat(replies=replies), retriever())
     again = {**c.invoke({"input": "bees?", "chat_history": []}), "input": "more?"}
     for chunks, answer in ((list(c.stream(again)), "two"), ([x async for x in c.astream(again)], "three")):

@@ -10,8 +10,7 @@ from sage_core.feedback import Verdict
 from sage_core.selection import FixedK, SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain import SageCompressor, SageGrounding, SageRetriever
-from tests.fakes.langchain import graded
-from tests.fakes.models import WordReranker
+from tests.fakes.models import WordReranker, grade
 from tests.langchain.test_chain import TWO_ROUNDS, chain
 from tests.langchain.test_chain_streams import StreamingChat
 
@@ -48,7 +47,7 @@ def test_message_streams_of_a_graph_show_no_drafts_and_no_grades():
         return [message.content for message, _ in stream if message.content]
 
     assert shown(chain(*TWO_ROUNDS, model=StreamingChat)) == []
-    assert shown(chain("all of it", graded(9), model=StreamingChat, max_rounds=1)) == ["all ", "of ", "it"]
+    assert shown(chain("all of it", grade(9), model=StreamingChat, max_rounds=1)) == ["all ", "of ", "it"]
 
 
 def test_a_tool_keeps_within_its_tokens_and_says_so_if_nothing_is_found():

@@ -14,8 +14,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
-from tests.fakes.langchain import ListReranker, ScriptedChat, WordEmbeddings, graded
-from tests.fakes.models import WordReranker
+from tests.fakes.langchain import ListReranker, ScriptedChat, WordEmbeddings
+from tests.fakes.models import WordReranker, grade
 from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
 
 HISTORY = {"input": "and at night?", "chat_history": [HumanMessage("What do bees do?")]}
@@ -42,7 +42,7 @@ async def test_history_aware_retrieval(is_async):
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("chat_history"), ("human", "{input}")])
     rewriter = FakeListChatModel(responses=["What do bees do at night?"])
     aware = chains.create_history_aware_retriever(rewriter, Recording(seen=seen), prompt)
-    chain = create_sage_chain(ScriptedChat(replies=["they sleep", graded(9)]), sage(aware))
+    chain = create_sage_chain(ScriptedChat(replies=["they sleep", grade(9)]), sage(aware))
     out = await chain.ainvoke(HISTORY) if is_async else chain.invoke(HISTORY)
     assert out["answer"] == "they sleep" and out["input"] == "and at night?"
     assert seen == ["What do bees do at night?"]
@@ -121,7 +121,7 @@ async def test_a_plain_alternative_is_asked_as_itself():
         ConfigurableField(id="r"), default_key="a", b=store.as_retriever(search_kwargs={"k": 3})
     )
     config: Any = {"configurable": {"r": "b"}}
-    chain = create_sage_chain(ScriptedChat(replies=["a", graded(9), "b", graded(9)]), either)
+    chain = create_sage_chain(ScriptedChat(replies=["a", grade(9), "b", grade(9)]), either)
     for out in (chain.invoke(HISTORY, config), await chain.ainvoke(HISTORY, config)):
         assert len(out["context"]) == 3 and all("relevance_score" in d.metadata for d in out["context"])
 
@@ -136,7 +136,7 @@ def test_what_a_fallback_gives_is_ranked(configured):
         one = ConfigurableField(id="r")
         failing = retriever().configurable_alternatives(one, default_key="a", b=failing)
         config = {"configurable": {"r": "b"}}
-    chain = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), failing)
+    chain = create_sage_chain(ScriptedChat(replies=["a", grade(9)]), failing)
     out = chain.invoke("bees?", config)
     assert out["answer"] == "a" and out["context"]
     assert all("relevance_score" in d.metadata for d in out["context"])
@@ -157,7 +157,7 @@ def test_plain_functions_are_models_and_a_sentence_is_a_no_answer():
     chain = create_sage_chain(
         lambda messages: "function says so",
         retriever(),
-        critic=lambda messages: graded(9),
+        critic=lambda messages: grade(9),
         loop=FeedbackConfig(no_answer=("NOT FOUND",)),
     )
     out = chain.invoke("bees?")

@@ -34,10 +34,10 @@ from sage_langchain import (
 from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageQueryEngine
 from sage_llamaindex import SageRetriever as NodeRetriever
 from sage_llamaindex._neighbors import show_places
-from tests.fakes.langchain import ScriptedChat, graded
+from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
-from tests.fakes.models import WordReranker
+from tests.fakes.models import WordReranker, grade
 from tests.fakes.sages import loop_config
 from tests.parity.asking import Given
 
@@ -92,7 +92,7 @@ def test_both_llms_see_where_passages_are_from() -> None:
     response = SageQueryEngine.from_args(Given(NODES), llm=llm).query(DUE)
     assert all(n.node.excluded_llm_metadata_keys == HIDDEN for n in NODES), "the caller's nodes stay"
     assert {n.node.text: n.node.metadata for n in response.source_nodes} == dict(LEASES)
-    chat, critic = (ScriptedChat(replies=[reply]) for reply in ("It is due monthly.", graded(9)))
+    chat, critic = (ScriptedChat(replies=[reply]) for reply in ("It is due monthly.", grade(9)))
     output = over_documents(chat, critic=critic).invoke(DUE)
     assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
     for prompts, shown in (
