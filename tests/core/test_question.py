@@ -52,10 +52,11 @@ def test_rounds_go_on_until_a_grade_is_good_plain_or_awaited() -> None:
     assert results[0].stop_reason == "accepted" and "Ulm" in results[0].answer
 
 
-def test_a_critic_that_breaks_loses_no_answer() -> None:
+def test_a_critic_that_breaks_loses_no_answer(caplog: pytest.LogCaptureFixture) -> None:
     asked = Asked([RuntimeError("broken")])
     result = drive(asked.rounds(asked.loop))
     assert (result.stop_reason, result.answer) == ("critic_failed", FERRY)
+    assert result.rounds[0].error == "broken" and "the critic failed" in caplog.text
 
 
 def test_only_listed_failures_are_lived_with() -> None:
