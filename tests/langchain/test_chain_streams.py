@@ -105,16 +105,9 @@ class Tags(BaseCallbackHandler):
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
         self.events: list[tuple[str, Any]] = []
-        self.names: list[str] = []
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, tags: Any = None, **kwargs: Any) -> None:
         self.calls.append(sorted(t for t in tags if t.startswith(("sage:", "mine"))))
-
-    def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
-        self.names.append(kwargs.get("name"))
-
-    def on_retriever_start(self, serialized: Any, query: str, **kwargs: Any) -> None:
-        self.names.append(kwargs.get("name"))
 
     def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
         self.events.append((name, data))
@@ -135,15 +128,12 @@ async def test_tags_reach_the_models_also_inside_chains(wrap, awaited):
 
 
 @AWAITED
-async def test_rounds_are_announced_and_runs_are_named(awaited):
+async def test_rounds_are_announced(awaited):
     seen, c = Tags(), chain(*TWO_ROUNDS)
-    config: RunnableConfig = {"callbacks": [seen], "run_name": "mine"}
+    config: RunnableConfig = {"callbacks": [seen]}
     _ = await c.ainvoke("bees?", config) if awaited else c.invoke("bees?", config)
     rounds = [(n, d["round"], d["score"], d["adjust"]) for n, d in seen.events]
     assert rounds == [("sage_round", 1, 5, 1), ("sage_round", 2, 9, 0)]
-    assert seen.names[:2] == ["mine", "retrieve_documents"] and seen.names.count("sage_rerank") == 1
-    steps = [name for name in seen.names if name in ("sage_select", "sage_generate", "sage_critic")]
-    assert steps == ["sage_select", "sage_generate", "sage_critic"] * 2
 
 
 @pytest.mark.parametrize(("rounds", "pieces"), [(3, ["draft two"]), (1, ["draft ", "one"])])

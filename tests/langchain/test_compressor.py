@@ -34,12 +34,6 @@ def kept(compressor: SageCompressor, docs: list[Document] | None = None) -> list
     return [d.metadata["i"] for d in compressor.compress_documents(docs or documents(), "question")]
 
 
-def test_keeps_what_is_above_the_cliff_best_first():
-    shuffled = [CLIFF[i] for i in (3, 8, 0, 9, 1, 2, 7, 4, 6, 5)]
-    assert kept(paper(shuffled)) == [2, 4, 5, 0, 7, 9, 8, 6]
-    assert kept(paper(shuffled, min_k=2, max_k=3)) == [2, 4, 5]
-
-
 def test_scores_are_written_as_python_floats_into_copies():
     given_ = documents()
     given_[0].metadata["relevance_score"] = 9  # of an earlier question
