@@ -21,7 +21,6 @@ from sage_langchain import SageGrounding
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import (
     SageGroundedEngine,
-    SageQueryEngine,
     verdict_of,
 )
 from tests.fakes.langchain import ScriptedChat
@@ -230,16 +229,6 @@ def test_an_engine_that_found_nothing_claims_nothing() -> None:
 
 
 # Marks, and the citations of an answer
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_marks_of_a_response_are_those_of_the_core(streaming: bool) -> None:
-    engine = SageQueryEngine.from_args(Given(TEXTS), llm=ScriptedLLM.of([MADE_UP]), streaming=streaming)
-    response = SageGroundedEngine(engine).query(QUESTION)
-    verdict = verdict_of(response)
-    passages = [n.node.text for n in response.source_nodes]
-    assert verdict is not None
-    assert verdict.marks == mark_answer(MADE_UP, passages, question=QUESTION) != ()
 
 
 CITED = (

@@ -73,30 +73,18 @@ def test_whose_score_a_document_has(scores: Any, expected: Any) -> None:
     assert dict(RANKING["documents"](listed(scores), QUERY, min_k=4)) == pytest.approx(expected)
 
 
-LISTS: dict[str, list[tuple[int, float]]] = {
-    "cosines": [(0, 0.6), (1, 0.3), (2, 0.2), (3, 0.1)],
-    "distances": [(0, 0.8), (1, 1.4), (2, 1.6), (3, 1.8)],
-    "similarities, best last": [(3, 0.1), (2, 0.2), (1, 0.3), (0, 0.6)],
-    "reordered": [(0, 0.6), (2, 0.2), (3, 0.1), (1, 0.3)],
-}
-
-
-@DOORS
-@pytest.mark.parametrize("reranker", ["hybrid", None])
-@pytest.mark.parametrize("order", LISTS)
-def test_the_right_one_is_first_whatever_the_numbers(ranked: Any, reranker: Any, order: str) -> None:
-    texts = ["The ferry leaves at nine on Sundays.", "The museum shows old maps of the coast.", *TEXTS[2:4]]
-    found = [Listed(texts[i], score) for i, score in LISTS[order]]
-    [(first, _), *_] = ranked(found, "When does the boat depart at the weekend?", reranker=reranker)
-    assert first == texts[0]
-
-
 @DOORS
 def test_a_text_of_which_nobody_asked_the_search_is_in_the_middle(ranked: Any) -> None:
     found = listed([None if i % 2 == 0 else 0.9 - 0.08 * i for i in range(10)], SENTENCES)
     scores = dict(ranked(found, "Whither?", min_k=10))
     unasked = {scores[f.text] for f in found if f.score is None}
     assert scores[found[1].text] > max(unasked) >= min(unasked) > scores[found[9].text]
+
+
+@DOORS
+def test_without_a_reranker_the_nearest_of_distances_is_first(ranked: Any) -> None:
+    (first, _), *_ = ranked(listed([1 - s for s in SCORES]), QUERY, reranker=None)
+    assert first == TEXTS[0]
 
 
 @pytest.mark.parametrize("ranked", [RANKING["nodes"], RANKING["documents"]])
