@@ -13,7 +13,6 @@ from sage_core.llm import Completion
 from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention
 from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
-    ANSWER_SYSTEM_CHOICE,
     answer_messages,
 )
 from sage_core.llm.usage import NO_USAGE, TokenUsage
@@ -40,12 +39,6 @@ def test_documents_cannot_speak_for_the_user() -> None:
     before, after = user.content.split(f"<<END PASSAGES {mark}>>")
     assert mark not in hostile and before.endswith(f"[1] {hostile}\n\n[2] Mara Holt.\n")
     assert hostile not in after and after.endswith("Answer the question from the passages.")
-
-
-def test_a_choice_lists_its_options() -> None:
-    system, user = answer_messages("Who?", ["Mara Holt."], options=["Mara Holt", "Jo Trout"])
-    assert system.content == ANSWER_SYSTEM_CHOICE
-    assert "Who?\nA. Mara Holt\nB. Jo Trout\n" in user.content
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,9 @@ def sage_with(server: LLMServer, folder: Path) -> Sage:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-async def test_what_the_critic_replies_loses_no_answer(name: str, tmp_path: Path) -> None:
-    def script(request: Request) -> Reply:
-        return Reply(raw=UNREADABLE[name]) if request.is_critic else Reply("At seven.")
-
-    with LLMServer(script) as server, sage_with(server, tmp_path) as sage:
-        answers = [sage.ask("When does the ferry leave?"), await sage.aask("When does the ferry leave?")]
-    for answer in answers:
-        assert answer.text == "At seven." and answer.feedback.stop_reason == "critic_failed"
+def test_what_no_parser_takes_is_an_error_of_ours(name: str) -> None:
+    with LLMServer([Reply(raw=UNREADABLE[name])]) as server, pytest.raises(LLMError, match="not be read"):
+        chat_with(server).complete(QUESTION)
 
 
 def test_half_an_emoji_reaches_neither_the_caller_nor_the_critic(tmp_path: Path) -> None:

@@ -150,6 +150,11 @@ def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
 
     with make(store, embedder=Unloadable("other")) as sage, pytest.raises(StoreError):
         sage.retrieve("eggs?")
+    with make(store) as sage:
+        assert sage.retrieve("eggs?").candidates
+        sage._retriever.embedder = Unloadable("other")
+        with pytest.raises(StoreError):
+            sage.retrieve("eggs?")
 
 
 def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:

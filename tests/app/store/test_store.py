@@ -91,24 +91,6 @@ def test_input_errors_come_before_anything_is_written(tmp_path: Path) -> None:
         assert not store.exists()
 
 
-def test_files_in_a_folder_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
-    (folder / "blank.md").write_text("\n \n")
-    report = run(store, folder)
-    assert len(report.added) == 3
-    assert [Path(s.source).name for s in report.skipped] == ["blank.md", "picture.txt"]
-    assert "binary" in report.skipped[1].reason
-
-
-def test_a_document_that_became_unreadable_is_taken_out(tmp_path: Path) -> None:
-    folder, store = ingested(tmp_path)
-    (folder / "mill.md").write_text("")
-    report = run(store, folder)
-    assert names(report.removed) == {"mill.md"} and len(report.skipped) == 1
-    assert len(contents(store)) == 4
-
-
 @pytest.mark.parametrize(
     ("embedder", "message"),
     [

@@ -15,21 +15,16 @@ import pytest
 from numpy.typing import NDArray
 
 from sage_app.pipeline.ingest import PROBE
-from sage_app.pipeline.sage import Sage
 from sage_app.store.folder import FolderStore
 from sage_app.store.identity import StoreIdentity
 from sage_app.store.segments import Index, Segment
 from sage_core.errors import StoreError
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.models import HashEmbedder
 from tests.fakes.stores import TEXTS, fill, ingested, run
 
 pytestmark = pytest.mark.slow
 
 QUERY = HashEmbedder().embed_query("the ferry")
-
-
-def sage_at(store: Path, embedder: HashEmbedder) -> Sage:
-    return Sage(store, segmenter=BlankLineSegmenter(), embedder=embedder)
 
 
 def test_a_search_sees_the_store_as_it_was_at_one_moment(
@@ -97,18 +92,6 @@ def test_a_store_that_was_deleted_and_made_again_is_noticed(tmp_path: Path) -> N
         (folder / "new.txt").write_text("A new page.")
         run(store, folder)
         assert len(reader.search(QUERY, 100)) == 7
-
-
-def test_a_store_made_anew_with_another_model_is_noticed(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    with sage_at(store, HashEmbedder()) as mine, sage_at(store, HashEmbedder("other", salt="x")) as theirs:
-        mine.ingest(folder)
-        assert mine.retrieve("ferry").candidates
-        theirs.ingest(folder, rebuild=True)
-        with pytest.raises(StoreError, match="'other'"):
-            mine.retrieve("ferry")
-        mine._retriever.embedder = theirs.embedder
-        assert mine.retrieve("ferry").candidates
 
 
 def test_a_search_names_its_model(tmp_path: Path) -> None:
