@@ -113,7 +113,7 @@ class CandidateSearch(CheckedModel, BaseRetriever):
         if rises(raw) and any(base.__name__ in _EUCLIDEAN for base in type(self.vectorstore).__mro__):
             # Of LangChain's two conversions of distances that of Euclid's gives 0 here.
             convert = convert if convert and abs(convert(math.sqrt(2))) > 1e-9 else _cosine
-        return store_similarities(raw, convert).convert
+        return store_similarities(raw, convert)
 
     @property
     def words_from(self) -> str:

@@ -227,18 +227,10 @@ def read_scores(
     return ScoreReading(finite, guess_scale(finite) if scale == "auto" else scale)
 
 
-class Similarities(NamedTuple):
-    """From a vector store's raw score to a similarity, higher is better; see `store_similarities`.
-
-    ``distances``: its raw scores are distances.
-    """
-
-    convert: Callable[[float], float]
-    distances: bool
-
-
-def store_similarities(raw: Sequence[float], convert: Callable[[float], float] | None = None) -> Similarities:
-    """How to read the raw scores of a vector store's results.
+def store_similarities(
+    raw: Sequence[float], convert: Callable[[float], float] | None = None
+) -> Callable[[float], float]:
+    """From a raw score of a vector store's results to a similarity, higher is better.
 
     Args:
         raw: The store's scores, in the store's order, best first.
@@ -246,7 +238,7 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
             are then distances, and count by their negatives.
     """
     plain = [float(score) for score in raw]
-    as_listed = Similarities(operator.neg, True) if rises(plain) else Similarities(float, False)
+    as_listed: Callable[[float], float] = operator.neg if rises(plain) else float
     if convert is None:
         return as_listed
     for (earlier, a), (later, b) in pairwise((float(convert(score)), score) for score in plain):
@@ -254,5 +246,4 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
         # tells results apart that its conversion does not. Its ranking is its purpose.
         if later > earlier + _NOISE or (later > earlier - _NOISE and abs(a - b) > FLAT_SPREAD):
             return as_listed
-    # Probed inside: LangChain's function for inner products gives 0 at both ends.
-    return Similarities(convert, float(convert(0.25)) > float(convert(0.75)))
+    return convert
