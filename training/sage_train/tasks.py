@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -125,7 +125,7 @@ class PairTask:
         """The model's part of ``config.json``."""
         assert isinstance(self.net, PairNet)
         hidden = self.net.hidden.weight.shape[1]
-        return {"kind": "pair", "encoder": self.net.encoder.config.as_dict(), "hidden": hidden}
+        return {"kind": "pair", "encoder": asdict(self.net.encoder.config), "hidden": hidden}
 
     def save(self, folder: Path, config: dict[str, Any]) -> None:
         """Write the weights beside ``config.json``."""
@@ -238,7 +238,7 @@ class ContextTask:
 
     def config(self) -> dict[str, Any]:
         """The model's part of ``config.json``."""
-        return {"kind": "context", "encoder": self._encoder.as_dict(), "context": self._context.as_dict()}
+        return {"kind": "context", "encoder": asdict(self._encoder), "context": asdict(self._context)}
 
     def save(self, folder: Path, config: dict[str, Any]) -> None:
         """Write the weights beside ``config.json``."""

@@ -11,7 +11,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -85,13 +85,9 @@ class ContextConfig:
             }
         return result
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for ``config.json``."""
-        return {**asdict(self), "dilations": list(self.dilations)}
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ContextConfig:
-        """The configuration from ``as_dict``."""
+        """The configuration that ``config.json`` holds."""
         dilations = tuple(int(value) for value in values["dilations"])
         sizes = {name: int(value) for name, value in values.items() if name != "dilations"}
         return cls(dilations=dilations, **sizes)

@@ -9,10 +9,9 @@ one: pronouns, connectives, dates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from math import log1p
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,10 +65,6 @@ class EncoderConfig:
             "input_norm.weight": (self.size,),
             "input_norm.bias": (self.size,),
         }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for ``config.json``."""
-        return asdict(self)
 
 
 ENCODER_TABLES = ("mean.table", "edge.table")
@@ -162,10 +157,6 @@ class StaticEncoder:
     def size(self) -> int:
         """Width of the vectors."""
         return self.config.size
-
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """(n, size) vectors of n sentences."""
-        return self.encode_tokens(tokenize(sentences, self.config.max_tokens))[0]
 
     def encode_tokens(self, tokens: Tokens) -> tuple[Floats, Floats]:
         """Sentence vectors (n, size), and the weighted means they were made from (n, mean_size)."""

@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def random_tensors(shapes: dict[str, tuple[int, ...]], seed: int = 0) -> dict[st
 
 @pytest.fixture(scope="module", params=["pair", "context"])
 def folder(request, tmp_path_factory):
-    config = {"kind": request.param, "encoder": SMALL.as_dict(), "calibration": {"scale": 1.0, "shift": 0.5}}
+    config = {"kind": request.param, "encoder": asdict(SMALL), "calibration": {"scale": 1.0, "shift": 0.5}}
     shapes = SMALL.shapes()
     if request.param == "pair":
         config["hidden"] = 20
@@ -57,7 +58,7 @@ def folder(request, tmp_path_factory):
             "output.bias": (1,),
         }
     else:
-        config["context"] = CONTEXT.as_dict()
+        config["context"] = asdict(CONTEXT)
         shapes |= CONTEXT.shapes(SMALL)
     path = tmp_path_factory.mktemp("model") / request.param
     save_folder(path, config, random_tensors(shapes), tables=ENCODER_TABLES)
