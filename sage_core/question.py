@@ -22,7 +22,7 @@ from sage_core.feedback import (
     Step,
     Verdict,
 )
-from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, grade_steps, loop_steps, one_step
+from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, loop_steps, one_step
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import Selection
 from sage_core.verify import (
@@ -33,7 +33,6 @@ from sage_core.verify import (
 )
 
 T = TypeVar("T")
-Piece = TypeVar("Piece")
 
 
 class Question(ABC, Generic[T]):
@@ -95,8 +94,13 @@ class Question(ABC, Generic[T]):
         return replace(result, answer=correct_citations(marks)) if marks else result
 
     def round_of(self, answer: str, usage: TokenUsage | None, loop: FeedbackLoop) -> Steps[FeedbackResult]:
-        """Grade an answer that was shown already, such as a stream."""
-        return grade_steps(loop, answer, usage, self.judge, self.check, self.failures)
+        """Grade an answer that was shown already, such as a stream; the loop has one round."""
+
+        def shown(_: Selection) -> Steps[Answered]:
+            return answer, usage
+            yield  # what makes this a generator: it returns before it asks for anything
+
+        return loop_steps(loop, shown, self.judge, self.check, self.failures)
 
     def step(self, loop: FeedbackLoop, request: Generate | Judge) -> Steps[Step]:
         """Carry out one request of the loop."""

@@ -202,8 +202,8 @@ def loop_steps(
     loop: FeedbackLoop,
     generate: Callable[[Selection], Steps[Answered]],
     judge: Callable[[Selection, str], Steps[Judged]],
-    check: Check | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
+    check: Check | None,
+    failures: tuple[type[Exception], ...],
 ) -> Steps[FeedbackResult]:
     """`run_loop` for callers that write answering and grading as generators too."""
     step: Step = loop.start()
@@ -217,8 +217,8 @@ def one_step(
     step: Generate | Judge,
     generate: Callable[[Selection], Steps[Answered]],
     judge: Callable[[Selection, str], Steps[Judged]],
-    check: Check | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
+    check: Check | None,
+    failures: tuple[type[Exception], ...],
 ) -> Steps[Step]:
     """One request of ``loop``, as `loop_steps` carries it out."""
     if isinstance(step, Generate):
@@ -261,29 +261,6 @@ def _grading(
         _log.warning("the critic failed, the best answer so far is kept: %s", error)
         return loop.critic_failed(str(error))
     return loop.judged(verdict, usage)
-
-
-def grade_steps(
-    loop: FeedbackLoop,
-    answer: str,
-    usage: TokenUsage | None,
-    judge: Callable[[Selection, str], Steps[Judged]],
-    check: Check | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> Steps[FeedbackResult]:
-    """`loop_steps` for an answer that has been shown already, such as a stream: graded, never replaced.
-
-    Raises:
-        InputError: For a loop of several rounds.
-    """
-    if loop.config.max_rounds > 1 and loop.config.max_calls != 1:
-        raise InputError("an answer that was shown already is graded in a loop with max_rounds=1")
-    return loop_steps(loop, lambda _: _known((answer, usage)), judge, check, failures=failures)
-
-
-def _known(value: T) -> Steps[T]:
-    return value
-    yield  # what makes this a generator: it returns before it asks for anything
 
 
 def _asking(function: Callable[..., Any]) -> Callable[..., Steps[Any]]:
