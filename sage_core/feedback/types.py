@@ -450,7 +450,11 @@ class FeedbackResult(Displayable):
             ) from error
 
     def __str__(self) -> str:
-        return format_trace(self)
+        lines = [format_round(r, best=r.number == self.best_round) for r in self.rounds]
+        lines.append(f"stopped: {self.stop_meaning} ({self.stop_reason})")
+        roles = "; ".join(f"{role} {_tokens(u)}" for role, u in self.usage_by_role.items() if u.calls)
+        lines.append(f"used: {roles or 'no LLM call'}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +516,7 @@ def _tokens(usage: TokenUsage) -> str:
     return f"{about}{usage.prompt} + {usage.completion} tokens in {counted(usage.calls, 'call')}"
 
 
-def _short(text: str, width: int) -> str:
+def _short(text: str, width: int = 80) -> str:
     flat = one_line(text)
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
@@ -529,7 +533,7 @@ def _grade(round_: Round) -> str:
     return f"{short_grade(verdict).removesuffix(' of 10')}{by}, {ASKED[verdict.adjust]}{why}"
 
 
-def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
+def format_round(round_: Round, *, best: bool) -> str:
     """One round in two to four lines."""
     chosen = round_.selection
     lines = [
@@ -537,17 +541,8 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
         + ("  <- returned" if best else "")
     ]
     if round_.answer is not None:
-        lines.append(f"  answer: {_short(round_.answer, width)}")
-        lines.append(f"  {_short(_grade(round_), width + 40)}")
+        lines.append(f"  answer: {_short(round_.answer)}")
+        lines.append(f"  {_short(_grade(round_), 120)}")
     if round_.error:
-        lines.append(f"  failed: {_short(round_.error, width)}")
-    return "\n".join(lines)
-
-
-def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
-    """Every round, why the loop stopped, and what it took; ``width`` characters of each answer."""
-    lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
-    lines.append(f"stopped: {result.stop_meaning} ({result.stop_reason})")
-    roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)
-    lines.append(f"used: {roles or 'no LLM call'}")
+        lines.append(f"  failed: {_short(round_.error)}")
     return "\n".join(lines)

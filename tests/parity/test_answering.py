@@ -17,7 +17,6 @@ from sage_app.rendering.wording import grade_words, support_words
 from sage_core import FeedbackConfig, FeedbackResult
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, parse_verdict, run_loop
-from sage_core.feedback.types import format_trace
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import SelectionConfig
 from sage_core.verify import LocalJudge
@@ -68,7 +67,7 @@ def vetoed(text: str, result: FeedbackResult) -> None:
         verdict.marks
     )
     assert grade_words(verdict) == "not accepted by the local judge"
-    assert "not accepted by local judge" in format_trace(result)
+    assert "not accepted by local judge" in str(result)
     assert FeedbackResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
