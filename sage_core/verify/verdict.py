@@ -180,7 +180,6 @@ def settled(
     config: FeedbackConfig = DEFAULT_FEEDBACK,
     judge: LocalJudge | None = None,
     sources: Sequence[Source] | None = None,
-    marks: tuple[AnswerMark, ...] | None = None,
 ) -> Verdict:
     """One verdict out of a critic's grade and of what the passages support; no LLM is called.
 
@@ -198,9 +197,8 @@ def settled(
         config: Its ``accept_score`` says what is accepted.
         judge: See `check`.
         sources: See `mark_answer`.
-        marks: From `mark_answer`, where they are known.
     """
-    marks = marks or mark_answer(answer, passages, question=question, judge=judge, sources=sources)
+    marks = mark_answer(answer, passages, question=question, judge=judge, sources=sources)
     return _settled(verdict, marks, config.accept_score)
 
 
