@@ -169,14 +169,7 @@ class _Spans(BaseSpanHandler[BaseSpan]):
             self._returned(span, bound_args.arguments, instance, result)
         return span
 
-    def prepare_to_drop_span(
-        self,
-        id_: str,
-        bound_args: signatures.BoundArguments,
-        instance: Any = None,
-        err: BaseException | None = None,
-        **kwargs: Any,
-    ) -> BaseSpan | None:
+    def prepare_to_drop_span(self, id_: str, *_: Any, **kwargs: Any) -> BaseSpan | None:
         """A call that failed returned nothing."""
         return self.open_spans.get(id_)
 
