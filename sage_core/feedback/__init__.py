@@ -13,7 +13,7 @@ from sage_core.feedback.drivers import (
     arun_loop,
     run_loop,
 )
-from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
+from sage_core.feedback.loop import FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
     DEFAULT_FEEDBACK,
@@ -37,7 +37,6 @@ __all__ = [
     "CRITIC_USER",
     "DEFAULT_FEEDBACK",
     "STOP_MEANINGS",
-    "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
     "Check",
     "CriticChoice",

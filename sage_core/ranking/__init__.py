@@ -3,7 +3,7 @@
 from sage_core.passages import Place
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.links import Titled, names_in
-from sage_core.ranking.neighbors import Links, link, link_ids, vouch
+from sage_core.ranking.neighbors import Links, link, vouch
 from sage_core.ranking.protocol import Reranker, ascore_candidates, name_of, score_candidates
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Titled",
     "ascore_candidates",
     "link",
-    "link_ids",
     "name_of",
     "names_in",
     "score_candidates",

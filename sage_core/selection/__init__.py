@@ -1,9 +1,8 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
 from sage_core.selection.config import SelectionConfig
-from sage_core.selection.cut import Selection, check_bounds, effective_min_k, select
+from sage_core.selection.cut import Selection, effective_min_k, select
 from sage_core.selection.rules import (
-    DEFAULT_MIN_K,
     PAPER_GRADIENT,
     Earliest,
     FixedK,
@@ -13,9 +12,6 @@ from sage_core.selection.rules import (
     Rule,
     RuleName,
     Threshold,
-    check_gradient,
-    default_rule,
-    resolve_rule,
     rule_from_data,
     rule_to_data,
 )
@@ -32,7 +28,6 @@ from sage_core.selection.scales import (
 )
 
 __all__ = [
-    "DEFAULT_MIN_K",
     "PAPER_GRADIENT",
     "SCALES",
     "Earliest",
@@ -48,15 +43,11 @@ __all__ = [
     "Selection",
     "SelectionConfig",
     "Threshold",
-    "check_bounds",
-    "check_gradient",
-    "default_rule",
     "effective_min_k",
     "finite_score",
     "guess_scale",
     "rank_order",
     "read_scores",
-    "resolve_rule",
     "rule_from_data",
     "rule_to_data",
     "select",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.feedback import (
-    UNKNOWN_USAGE,
     Done,
     FeedbackConfig,
     FeedbackLoop,
@@ -19,6 +18,7 @@ from sage_core.feedback import (
     Verdict,
     run_loop,
 )
+from sage_core.feedback.loop import UNKNOWN_USAGE
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import SelectionConfig
