@@ -102,10 +102,6 @@ def plain_copy(value: Any) -> Any:
 class Node:
     """What was retrieved.
 
-    Examples:
-        >>> Node("It leaves at seven.", {"title": "Ferry"}).whole
-        False
-
     Attributes:
         text: Its text.
         metadata: Title and headings are read from it.
@@ -125,11 +121,6 @@ class Node:
 
 class Passage(NamedTuple):
     """A slice of the text of a node.
-
-    Examples:
-        >>> [passage] = PassageCutter().cut([Node("It leaves at seven.", {"title": "Ferry"})])
-        >>> passage.header, passage.end
-        ('Ferry', 19)
 
     Attributes:
         node: Position of the node in the list.

@@ -55,10 +55,6 @@ WordCounter = Callable[[Sequence[str]], tuple[Mapping[str, int], int]]
 class NamedLink(NamedTuple):
     """A chunk, or the question, names a document.
 
-    Examples:
-        >>> NamedLink(None, "holt.md", "Mara Holt").share
-        1.0
-
     Attributes:
         source: Position of the chunk among the candidates; None for the question.
         document: The document.

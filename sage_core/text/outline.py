@@ -47,10 +47,6 @@ _LEVEL_KEY = re.compile(r"(?:header|heading|h)[ _-]?([1-6])", re.IGNORECASE)
 class Context(NamedTuple):
     """Where a chunk stands in its document.
 
-    Examples:
-        >>> Context("Harbor rules", ("Dues", "Boats")).parts
-        ('Harbor rules', 'Dues', 'Boats')
-
     Attributes:
         title: The document's title; None if it is not known.
         headings: Headings above the chunk, outermost first; not those with which the chunk begins. The names

@@ -69,10 +69,6 @@ _TOLERANCE = 0.005  # Relative, of converted quantities: "1.2 km" for 1,203 m. B
 class Quantity:
     """A number as a text means it.
 
-    Examples:
-        >>> quantities("It is 1,200 m long.")[0] == quantities("It is 1.2 km long.")[0]
-        True
-
     Attributes:
         value: In the own unit of the dimension: meters, kilograms, liters, seconds, minutes after midnight.
         dimension: Such as ``"length"``, ``"duration"``, ``"clock"``; empty for a number without a known
