@@ -86,7 +86,6 @@ class Session(Question[Document]):
         # Replaced with the candidates: a loop over none, whose result is empty, until then.
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
-        self._first = Selection((), (), 0, "")
         self._names: dict[str, str] = {}
         self._outputs: list[Any] = []  # what the model gave, round by round
 
@@ -138,7 +137,6 @@ class Session(Question[Document]):
         shown = replace(documents.selection, **{k: v for k, v in said.items() if v != default[k]})
         config = replace(self.config, selection=shown.within_window(window))
         self.loop = FeedbackLoop(self._scores, documents.scale, config, sizes=sizes, question=self.text)
-        self._first = self.loop.first_selection
         self.load_check()
 
     @property
@@ -150,7 +148,7 @@ class Session(Question[Document]):
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
         # Only then is the first answer the last one, whatever its grade.
         only = self.config.max_rounds == 1 or self.config.max_calls == 1
-        return only and self._first.cut > 0 and not _parses(self.parts.llm)
+        return only and self.loop.first_selection.cut > 0 and not _parses(self.parts.llm)
 
     # The loop
 
@@ -226,12 +224,7 @@ class Session(Question[Document]):
 
     def _select(self, selection: Selection) -> Call[dict[str, object]]:
         """Show a round's selection, which the loop has made, as a step of its own in traces."""
-
-        def run(_: object) -> dict[str, object]:
-            return selection.to_dict()
-
-        # The loop has made the selection: this run is there to be seen in traces.
-        runnable = RunnableLambda(run, name="sage_select")
+        runnable: Runnable[Any, Any] = RunnableLambda(lambda _: selection.to_dict(), name="sage_select")
         about = {"round": self._number, "scores": self._scores}
         return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
 
@@ -278,7 +271,7 @@ class Session(Question[Document]):
 
     def _writing_final(self) -> Steps[None]:
         """The final answer as the model writes it, and its grade."""
-        first, llm = self._first, self.parts.llm
+        first, llm = self.loop.first_selection, self.parts.llm
         yield from self._select(first)
         written, prompt, config = _Written(), self._answer_prompt(first), self._generating()
         yield from _final(
@@ -296,7 +289,7 @@ class Session(Question[Document]):
     def context(self) -> list[Document]:
         """The documents of the answer; of the only answer there will be, while it is being written."""
         # While the answer streams the context is sent first, before there is a result.
-        selection = self._first if self.result is None else self.result.selection
+        selection = self.loop.first_selection if self.result is None else self.result.selection
         return self._shown(selection)
 
     @property
