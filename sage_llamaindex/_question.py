@@ -27,7 +27,7 @@ from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.prompting import phrases_for, question_text
-from sage_core.llm.usage import NO_USAGE, TokenUsage, estimate_usage
+from sage_core.llm.usage import NO_USAGE, estimate_usage
 from sage_core.question import Question
 from sage_core.selection import Selection
 from sage_core.text.outline import page_of
@@ -279,12 +279,9 @@ class SageQuestion(Question[NodeWithScore]):
         # Read to the end before it is graded: only the best round is shown.
         text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
-        return text, self._spent(nodes, text)
-
-    def _spent(self, nodes: Sequence[NodeWithScore], text: str) -> TokenUsage:
-        """About what an answer took: a synthesizer does not say. From no nodes it is made without an LLM."""
+        # A synthesizer does not say what it took. From no nodes it answers without an LLM.
         calls = len(nodes) if self._calls_for_each else 1
-        return estimate_usage([self.text, *_texts(nodes)], text, calls) if nodes else NO_USAGE
+        return text, estimate_usage([self.text, *_texts(nodes)], text, calls) if nodes else NO_USAGE
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """See `Question.check`; and a grade of its own where later postprocessors left no node."""

@@ -25,7 +25,7 @@ from sage_core.feedback import Verdict
 from sage_core.llm import Message
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.reasoning import without_reasoning
-from sage_core.verify import LocalJudge, Source, check, correct_citations, shared_judge
+from sage_core.verify import LocalJudge, check, correct_citations, shared_judge
 from sage_core.verify.passages import passages_of
 from sage_llamaindex._streams import answer_only
 
@@ -159,7 +159,9 @@ class SageGroundedEngine(BaseQueryEngine):
 
     def _noted(self, response: Any, question: str) -> Any:
         def ended(text: str) -> Verdict:
-            passages, sources = source_passages(response)
+            nodes = [n.node for n in response.source_nodes]
+            texts = ((n.get_content(metadata_mode=MetadataMode.NONE), n.metadata) for n in nodes)
+            passages, sources = passages_of(texts)
             if not passages and text == "Empty Response":
                 # So a synthesizer says that it was given no nodes; no mark is about these words.
                 verdict = replace(check(question, passages, NO_ANSWER, judge=self.judge), marks=())
@@ -205,9 +207,3 @@ def verdict_of(response: Any) -> Verdict | None:
         raise InputError("read the stream to its end before you ask for its verdict")
     verdict = held.get(_VERDICT)
     return verdict if isinstance(verdict, Verdict) else None
-
-
-def source_passages(response: Any) -> tuple[list[str], list[Source]]:
-    """The passages of a response under their headings, and where each is from."""
-    nodes = [n.node for n in response.source_nodes]
-    return passages_of((n.get_content(metadata_mode=MetadataMode.NONE), n.metadata) for n in nodes)
