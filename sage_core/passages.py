@@ -166,15 +166,13 @@ class PassageCutter:
         ['Island', 'Island > Ferry', 'Island > Ferry', 'Island', 'Island > Bees']
 
     Args:
-        segmenter: What cuts; None for ``Segmenter()``.
         longest_whole: Most tokens of a node that is left as it is: a passage may be as long.
     """
 
-    def __init__(self, segmenter: Segmenter | None = None, longest_whole: int = DEFAULT_MAX_TOKENS) -> None:
-        self._segmenter = segmenter or Segmenter()
+    def __init__(self, longest_whole: int = DEFAULT_MAX_TOKENS) -> None:
+        self._segmenter = Segmenter()
         self._longest = longest_whole
-        # In a file, too, if anybody can tell what was cut by what.
-        self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED, None if segmenter else _KEPT)
+        self._pieces: LRUCache[tuple[_Piece, ...]] = LRUCache(_CACHED, _KEPT)
         # Held while cutting: no two threads cut the same node.
         self._cutting = threading.Lock()
 

@@ -41,7 +41,6 @@ def make_headers(
     *,
     counter: TokenCounter,
     window: int,
-    max_tokens: int = MAX_HEADER_TOKENS,
 ) -> list[str]:
     """Headers ``"Title > Heading"`` that fit into an embedding model's window together with their texts.
 
@@ -53,7 +52,6 @@ def make_headers(
         parts: From `header_parts`, for each.
         counter: Counts tokens as the embedding model does.
         window: Most tokens of a header and its text together.
-        max_tokens: Most tokens of a header.
     """
     if not any(parts):
         return [""] * len(texts)
@@ -61,7 +59,7 @@ def make_headers(
     cache: dict[tuple[tuple[str, ...], int], str] = {}
     headers = []
     for length, own in zip(lengths, parts, strict=True):
-        room = min(max_tokens, window - length)
+        room = min(MAX_HEADER_TOKENS, window - length)
         key = (tuple(own), room)
         if key not in cache:
             cache[key] = fitted_header(own, room, counter)

@@ -134,11 +134,6 @@ class WordPiece(dict[str, tuple[int, ...]]):
         self._surplus: dict[str, int] = {}  # tokens beyond the ids, of words that have any
         self._sizes: dict[str, float] = {}  # English tokens by word
 
-    @property
-    def size(self) -> int:
-        """Number of ids."""
-        return int(self._tokenizer.get_vocab_size())
-
     def encode(
         self, sentences: Sequence[str]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:

@@ -12,8 +12,8 @@ from tests.fakes.growth import assert_linear
 COUNTER = get_counter("words")
 
 
-def headers(texts, parts, window=50, **settings):
-    return make_headers(texts, parts, counter=COUNTER, window=window, **settings)
+def headers(texts, parts, window=50):
+    return make_headers(texts, parts, counter=COUNTER, window=window)
 
 
 def test_parts_say_what_the_chunk_does_not():
