@@ -128,21 +128,16 @@ def search_result(passages: Sequence[str], names: Sequence[Mapping[str, str]]) -
     return numbered(texts)
 
 
-def letter_options(options: Sequence[str]) -> str:
-    """Options of a multiple-choice question, one a line, each with its letter (numbers beyond 26)."""
-    return "\n".join(f"{option_letter(i)}. {text}" for i, text in enumerate(options))
-
-
 def option_letter(position: int) -> str:
     """``A`` for 0 up to ``Z`` for 25, then numbers from 27."""
     return chr(ord("A") + position) if position < 26 else str(position + 1)
 
 
 def question_text(question: str, options: Sequence[str] | None) -> str:
-    """The question, with its options below it where there are any.
+    """The question, with its options below it where there are any, one a line, each with its letter.
 
     Raises:
         InputError: For options that are no list of texts.
     """
-    options = checked_options(options)
-    return f"{question}\n{letter_options(options)}" if options else question
+    lettered = (f"{option_letter(i)}. {text}" for i, text in enumerate(checked_options(options) or ()))
+    return "\n".join([question, *lettered])

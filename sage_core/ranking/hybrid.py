@@ -12,9 +12,10 @@ import numpy as np
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import Compared, meaning_matrix, standardized, word_matrix
-from sage_core.ranking.protocol import check_request, check_search_scores
+from sage_core.ranking.protocol import check_request
 from sage_core.selection import Scale
 from sage_core.selection.rules import EMPTY_BELOW
+from sage_core.selection.scales import plain_scores
 from sage_core.text.cache import LRUCache
 from sage_core.text.keywords import words
 from sage_core.text.language import is_english
@@ -113,7 +114,9 @@ class HybridReranker:
         check_request(query, texts)
         if headers is not None and len(headers) != len(texts):
             raise InputError(f"{len(headers)} headers for {len(texts)} texts")
-        search_scores = check_search_scores(scores, texts)
+        search_scores = None if scores is None else plain_scores(scores)
+        if search_scores is not None and len(search_scores) != len(texts):
+            raise InputError(f"{len(search_scores)} scores of the search for {len(texts)} texts")
         probabilities = [0.0] * len(texts)
         filled = [i for i, text in enumerate(texts) if text.strip()]
         if not query.strip():  # a picture, say, or a vector: words deny nothing

@@ -120,16 +120,6 @@ def check_request(query: object, texts: object) -> None:
         raise InputError(f"texts are a list of texts, one per candidate, not {type(texts).__name__}")
 
 
-def check_search_scores(scores: Iterable[Any] | None, texts: Sequence[str]) -> list[float | None] | None:
-    """The scores of a search as Python floats, or InputError unless there is one per text."""
-    if scores is None:
-        return None
-    known = plain_scores(scores)
-    if len(known) != len(texts):
-        raise InputError(f"{len(known)} scores of the search for {len(texts)} texts")
-    return known
-
-
 def checked_scores(name: str, scores: Iterable[float | None], expected: int) -> list[float]:
     """The scores as Python floats, NaN for None.
 

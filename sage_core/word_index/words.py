@@ -231,7 +231,9 @@ class WordIndex(NameTables):
             allowed: Which of some ids may be returned, as by a filter on metadata; None for all.
         """
         with self._reading() as connection:
-            ids = self._ids(rows_with_terms(connection, index_terms(question), len(self)))
+            rows = rows_with_terms(connection, index_terms(question), len(self))
+            stored = (connection.execute("SELECT id FROM entries WHERE row = ?", (row,)) for row in rows)
+            ids = (key for found in stored for (key,) in found)
             results: list[str] = []
             while len(results) < n and (some := list(islice(ids, _FILTERED))):
                 passing = some if allowed is None else allowed(some)
@@ -258,11 +260,6 @@ class WordIndex(NameTables):
             chunks = [[row[0] for row in connection.execute(statement, (d, n))] for d in documents]
         places = range(max(map(len, chunks), default=0))
         return [some[i] for i in places for some in chunks if i < len(some)]
-
-    def _ids(self, rows: Iterable[int]) -> Iterator[str]:
-        for row in rows:
-            found = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,))
-            yield from (key for (key,) in found)
 
 
 def insert_words(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
