@@ -85,8 +85,7 @@ class Question(ABC, Generic[T]):
 
     def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
         """Answer and grade to the loop's end."""
-        parts = self.generate, self.judge, self.check, self.failures
-        return loop_steps(loop, *parts)
+        return loop_steps(loop, self.generate, self.judge, self.check, self.failures)
 
     def corrected(self, result: FeedbackResult) -> FeedbackResult:
         """The result with the right numbers of passages in its answer, where the settings ask for it."""
@@ -104,8 +103,7 @@ class Question(ABC, Generic[T]):
 
     def step(self, loop: FeedbackLoop, request: Generate | Judge) -> Steps[Step]:
         """Carry out one request of the loop."""
-        parts = self.generate, self.judge, self.check, self.failures
-        return one_step(loop, request, *parts)
+        return one_step(loop, request, self.generate, self.judge, self.check, self.failures)
 
     def check(self, selection: Selection, answer: str) -> Verdict | None:
         """The grade that needs no LLM; None if the critic is to give it."""
