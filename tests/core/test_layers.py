@@ -307,7 +307,7 @@ assert run(["train", "corpus"]) == 2
 # Lines of Python, blank ones and docstrings too, as they are today. A change may only lower them: what needs room
 # takes it from something that leaves in the same change.
 BUDGET = {
-    (CORE, *ADAPTERS): 23_018,
+    (CORE, *ADAPTERS): 22_891,
     ("sage_core/verify",): 2_202,
     (APP,): 13_425,
 }
