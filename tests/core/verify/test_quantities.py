@@ -15,6 +15,7 @@ def missing(claim: str, passage: str) -> int:
     ("one", "other"),
     [
         ("1,200 m", "1.2 km"),
+        ("3700 kbytes", "3.7 MB"),
         ("500 ml", "half a litre"),
         ("16:30", "4.30 pm"),
         ("90 minutes", "an hour and a half"),
