@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -40,6 +41,7 @@ _DENIED_WORDS = 2  # Content words of a claim that may be denied; of one word al
 # What makes a clause say a thing under a condition, or not at all.
 _LIMITS = re.compile(r"(?i)\b(?:if|unless|until|till|except|but|before|whether|only|when)\b")
 _SURE = 2
+_MAX_RIVALS = 8  # Of more numbers of a kind in a sentence none is meant.
 _NEAR = 20  # Characters before a number in which it may be said to be a bound.
 _BOUND = re.compile(
     r"(?i)\b((?:more|less|fewer|greater|longer|higher|lower|rather|other) than|over|under|above|below"
@@ -216,7 +218,9 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozense
     own, theirs = _numbers(text), _numbers(sentence.text)
     for number in own:
         held = _agrees(number, theirs)
-        free = [n.read_as(number) for n in theirs if not _agrees(n, own) and number.excludes(n)]
+        others = (n.read_as(number) for n in theirs if not _agrees(n, own) and number.excludes(n))
+        free = list(itertools.islice(others, _MAX_RIVALS + 1))
+        free = free[:1] if len(free) > _MAX_RIVALS else free
         # Those with which in its place the claim stands.
         before, after = text[: number.value.span.start], text[number.value.span.end :]
         stands = [_stands(n, f"{before}{n.shown}{after}", sentence.text) for n in free]
@@ -233,10 +237,16 @@ def differences(text: str, sentence: Sentence) -> tuple[dict[str, str], frozense
 def _derived(number: _Number, theirs: Sequence[_Number]) -> bool:
     """Whether a number is the sum or the difference of two of a kind, or double one."""
     units = (number.value.dimension, "")
-    values = [v for n in theirs if n.value.dimension in units for v in n.value.readings]
-    pairs = itertools.combinations_with_replacement(values, 2)
+    values = sorted({v for n in theirs if n.value.dimension in units for v in n.value.readings})
     wanted = number.value.value
-    return any(math.isclose(wanted, v, rel_tol=0.005) for a, b in pairs for v in (a + b, abs(a - b)) if v)
+
+    def near(value: float) -> list[float]:
+        i = bisect_left(values, value)
+        return values[max(0, i - 1) : i + 1]
+
+    sums = (a + b for a in values for b in near(wanted - a))
+    gaps = (b - a for a in values for b in near(wanted + a))
+    return any(v and math.isclose(wanted, v, rel_tol=0.005) for v in itertools.chain(sums, gaps))
 
 
 def _about_the_same(plain: set[str], material: ParsedPassages, claim: Set[str]) -> list[Sentence]:
@@ -282,24 +292,29 @@ def _stands(number: _Number, text: str, sentence: str) -> int:
     own, there, said = set(stem_list(text)), _numbers(sentence), _numbers(text)
     held = [n.value.span for n in there if _agrees(number, [n])]
     rivals = [n.value.span for n in there if n.kinds & number.kinds and not _agrees(n, [number, *said])]
-    here, others, first, at = set[str](), set[str](), set[str](), 0
-    plain = sentence
-    for span in rivals + held:
-        plain = plain[: span.start] + " " * (span.end - span.start) + plain[span.end :]
-    for end in [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]:
-        beside, mine = ([span for span in spans if at <= span.start < end] for spans in (rivals, held))
-        if mine or beside:
-            words = set(stem_list(plain[at:end]))
-            if not here | others and not mine:
-                first = words
-            (here if mine else others).update(words)
+    if len(rivals) > _MAX_RIVALS:
+        return 0
+    ends = [*(m.start() for m in CLAUSES.finditer(sentence)), len(sentence)]
+    clauses: dict[int, tuple[list[Span], list[Span]]] = {}
+    for side, spans in enumerate((held, rivals)):
+        for span in spans:
+            clauses.setdefault(bisect_right(ends, span.start), ([], []))[side].append(span)
+    here, others, first = set[str](), set[str](), set[str]()
+    for i, (mine, beside) in sorted(clauses.items()):
+        at, end = ends[i - 1] if i else 0, ends[i]
+        plain = sentence[at:end]
+        for start, stop in sorted(mine + beside, reverse=True):
+            plain = plain[: start - at] + plain[stop - at :]
+        words = set(stem_list(plain))
+        if not here | others and not mine:
+            first = words
+        (here if mine else others).update(words)
         for rival in beside if mine else ():
             far = sentence[rival.end : end] if rival.start > mine[0].start else sentence[at : rival.start]
             # What stands beyond the other number is of that one; so is what stands behind its "to".
             swapped = _word_before(text, number.value.span) == _word_before(sentence, rival)
             if not own.isdisjoint(stem_list(far)) or swapped:
                 return 0
-        at = end
     # "Adults pay 12 dollars, children 7": a clause leaves out what the first one says, but for what differs.
     if any(map(str.isalpha, here)) and here <= own and own & others <= here | first and not first <= own:
         return _SURE
