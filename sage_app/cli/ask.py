@@ -50,7 +50,7 @@ def ask(
         int | None, cli.option("Fewest tokens to send, in whole chunks.", "N", "250")
     ] = None,
     max_context_tokens: Annotated[
-        int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
+        int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "1,000")
     ] = None,
     max_rounds: Annotated[
         int, cli.option("Most rounds of answer and grade.", "N")
@@ -84,8 +84,8 @@ def ask(
 
     Shows the answer with its sources, its grade, and the tokens sent; --details adds the candidates with
     their scores and where the list was cut, --html writes it all as a page. Without a key or a server the
-    best passages are shown, the sentence that comes closest in bold. If the LLM fails, they are shown
-    all the same, and the exit code is 3.
+    best passages are shown, the sentence that comes closest in bold. If the LLM fails, the ranking is
+    shown, and the exit code is 3.
     """
     from sage_app.pipeline.settings import SageConfig, SageSettings
     from sage_core.feedback import FeedbackConfig
@@ -153,6 +153,8 @@ def show_answer(
             out.print(retrieval_view(retrieval))
         raise
     out.print(answer_view(answer))
+    if retrieval.selection.low_confidence:
+        cli.complain(f"little here bears on the question: at best {retrieval.selection.best_probability:.3f}")
     if html is not None:
         cli.say(f"page    {html}")
     return answer
@@ -170,11 +172,7 @@ def print_answer(sage: Sage, question: str, options: list[str] | None, html: Pat
     cli.print_json({**answer.to_dict(), "marks": marks})
 
 
-def _answer_with_page(
-    retrieval: Retrieval,
-    html: Path | None,
-    answering: Callable[[], Answer],
-) -> Answer:
+def _answer_with_page(retrieval: Retrieval, html: Path | None, answering: Callable[[], Answer]) -> Answer:
     """Answer, and write the page; where the LLM fails, a page of the retrieval and the error."""
     from sage_app.rendering.html import answer_report, retrieval_report, write_page
 

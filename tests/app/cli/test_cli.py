@@ -53,6 +53,12 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
         assert re.search(line, out, re.MULTILINE), line
 
 
+def test_ask_says_where_little_bears_on_the_question(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for question, said in ((QUESTION, False), ("Who won the cup in cricket?", True)):
+        assert run(["ask", question, "--store", str(store), "--offline"]) == 0
+        assert ("little here bears on the question" in capsys.readouterr().err) is said
+
+
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["ask", QUESTION, "--store", str(store)]
     chosen = ["--critic", "local", "--max-context-tokens", "150", "--max-rounds", "1"]
