@@ -59,15 +59,15 @@ class _Blas:
         self._lock = threading.Lock()
         self._users, self._threads = 0, 1
         self._limit: Any = None
+        self._found = ThreadpoolController().select(user_api="blas")  # Once: beside torch it takes 2 ms.
 
     @contextmanager
     def single(self) -> Iterator[int]:
         """While anybody is inside, BLAS has one thread; gives how many passes may run at once."""
         with self._lock:
             if not self._users:
-                found = ThreadpoolController().select(user_api="blas")
-                most = max((library.num_threads for library in found.lib_controllers), default=1)
-                self._threads, self._limit = min(most, _MOST_THREADS), found.limit(limits=1)
+                most = max((library.num_threads for library in self._found.lib_controllers), default=1)
+                self._threads, self._limit = min(most, _MOST_THREADS), self._found.limit(limits=1)
             self._users += 1
         try:
             yield self._threads

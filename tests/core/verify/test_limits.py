@@ -162,7 +162,8 @@ TICKETS = "Tickets cost 9 euros for adults and 4 for children under twelve."
         (TICKETS, "Children under twelve pay 4 euros.", "supported", ""),
         (TICKETS, "Tickets cost 4 euros for adults and 9 euros for children under twelve.", "unsure", ""),
         ("The hall has 420 seats and 36 lamps.", "The hall has 36 lamps.", "supported", ""),
-        ("Ada Holt (May 3, 1901 – June 7, 1980) kept bees.", "Ada Holt died on June 7, 1980.", "unsure", ""),
+        ("The pass lies at 1,850 m, the village at 1,200 m.", "The pass lies 650 m above it.", "unsure", ""),
+        ("The kiln ran from May 3, 1901 to June 7, 1980.", "The kiln ran from May 3, 1901.", "supported", ""),
     ],
 )
 def test_each_of_several_numbers_goes_with_the_words_of_its_clause(
